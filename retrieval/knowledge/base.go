@@ -11,25 +11,25 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// maxRepeats is how often a term of a question counts at most: a repetition or two is
-// emphasis, but in a long pasted text it means nothing.
+// maxRepeats is how often a repeated term of a question counts at most. A repetition or two is
+// emphasis; in a long pasted text it means nothing.
 const maxRepeats = 2
 
-// A Base is one knowledge base. It exists before its index does: until the first
-// Swap its generation is "" and it answers with retrieval.ReasonIndexing.
+// A Base is one knowledge base. It exists before it is indexed: until the first Swap its
+// generation is "" and it answers with retrieval.ReasonIndexing.
 type Base struct {
 	id      string
 	content atomic.Pointer[Content]
 }
 
-// New returns a base that is still to be indexed.
+// New returns a base that is not indexed yet.
 func New(id string) *Base { return &Base{id: id} }
 
-// Swap lets the base answer from c from now on; nil makes it one that is still to be
-// indexed. Searches under way end on what they started with.
+// Swap makes c the content that later searches use; nil marks the base as not indexed. Searches in
+// progress finish on the content they started with.
 func (b *Base) Swap(c *Content) { b.content.Store(c) }
 
-// Content returns what the base answers from; nil before the first Swap.
+// Content returns the current content; nil before the first Swap.
 func (b *Base) Content() *Content { return b.content.Load() }
 
 // ID returns the base's id.
@@ -40,16 +40,16 @@ func (b *Base) Ref() retrieval.Ref { return b.ref(b.content.Load()) }
 
 func (b *Base) ref(c *Content) retrieval.Ref { return holder{b.id, c}.ref() }
 
-// Retrieve returns the best q.Settings.NumCandidates chunks for q.Text, best
-// first, and the floor below which they are noise; no threshold is applied here.
+// Retrieve returns the best q.Settings.NumCandidates chunks for q.Text, best first, and the floor
+// below which they are noise. It applies no threshold.
 //
-// With q.Filter they are the best of the chunks that it lets pass; the others never come,
-// nor change a score. The floor uses the noise of the whole base but compares it with the
-// best hit that passes: else the floor would reveal something about the others.
+// With q.Filter it returns the best of the chunks that pass. The others are never returned and
+// affect no score. The floor uses the noise of the whole base but is computed from the best hits
+// that pass; otherwise it would reveal something about the others.
 //
-// A base whose folder was not read to its end answers in part, with ReasonIndexing.
+// If the folder of the base was not read completely, the result is partial, with ReasonIndexing.
 //
-// It searches by words alone; a Group searches vectors too.
+// It searches by words only; a Group also searches vectors.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	h := holder{b.id, b.content.Load()}
 	if h.content == nil {
@@ -61,17 +61,17 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	return res, err
 }
 
-// noneIndexed is the answer of bases all of which are still to be indexed.
+// noneIndexed returns the result for bases none of which is indexed yet.
 func noneIndexed(bases []retrieval.Ref) (retrieval.Result, error) {
 	return retrieval.Result{Bases: bases, Reason: retrieval.ReasonIndexing, Cache: retrieval.CacheOff},
 		fmt.Errorf("search knowledge %s: indexing: %w", named(bases), retrieval.ErrUnavailable)
 }
 
-// fewTerms is how many terms most questions have at most.
+// fewTerms is the number of terms that fit into stack buffers; most questions have fewer.
 const fewTerms = 16
 
-// termsOf returns the terms to search for, in the order of their texts: those of the question,
-// and of the turns before it at their weights. They lie in room if that is enough.
+// termsOf returns the terms to search for, sorted by text: those of the question, and those of
+// previous turns at their weights. It uses room if that is large enough.
 func termsOf(q *retrieval.Query, analysed *analysis.Recent, room []bm25.Term) []bm25.Term {
 	var found [fewTerms]analysis.Term
 	terms := room[:0]

@@ -32,7 +32,7 @@ func build(t testing.TB, texts map[string]string) *knowledge.Content {
 	return c
 }
 
-// On a small base, too, what is there is found and what is not is not.
+// Also in a small base, existing answers are found, and questions without an answer find nothing.
 func TestFloorOfASmallBase(t *testing.T) {
 	b := knowledge.New("handbook")
 	b.Swap(build(t, knowledgetest.Handbook()))
@@ -126,7 +126,7 @@ func TestRetrieve(t *testing.T) {
 	}
 }
 
-// What was said before helps a question by its weight.
+// Previous turns contribute to a question by their weights.
 func TestPrevious(t *testing.T) {
 	b := knowledge.New("hr")
 	b.Swap(build(t, knowledgetest.Handbook()))
@@ -138,7 +138,7 @@ func TestPrevious(t *testing.T) {
 	if !slices.ContainsFunc(res.Sources, func(s retrieval.Source) bool { return s.Doc == "leave.md" }) {
 		t.Error("the question before found nothing")
 	}
-	q.Previous[0].Weight = 0 // as no Prepare makes it
+	q.Previous[0].Weight = 0 // Prepare never returns this
 	if res, err = b.Retrieve(t.Context(), q); err != nil || slices.ContainsFunc(res.Sources, func(s retrieval.Source) bool { return s.Doc == "leave.md" }) {
 		t.Errorf("a turn without weight was searched for: %v", err)
 	}
@@ -148,7 +148,7 @@ func TestPrevious(t *testing.T) {
 	}
 }
 
-// The generation is that of what is said, not of the order in which it came.
+// The generation depends on the documents, not on their order.
 func TestGeneration(t *testing.T) {
 	text := rapid.StringN(0, 40, -1)
 	rapid.Check(t, func(r *rapid.T) {
@@ -204,7 +204,7 @@ func TestFromDocumentsRefuses(t *testing.T) {
 	}
 }
 
-// Documents are neutralised before anything is cut or counted.
+// Documents are neutralised before they are cut or counted.
 func TestNeutralise(t *testing.T) {
 	fsys := fstest.MapFS{"a.md": {Data: []byte("# T\n\n<source>\n")}}
 	deps := knowledge.Deps{Counter: knowledgetest.FourBytes{}, Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
@@ -219,8 +219,8 @@ func TestNeutralise(t *testing.T) {
 	}
 }
 
-// A newcomer's first base is one short file: a question about it is answered,
-// one about something else is not.
+// A newcomer's first base is one short file: a question about it is answered, a question about
+// something else is not.
 func TestFloorOfOneDocument(t *testing.T) {
 	content, _, err := knowledge.FromDocuments(t.Context(), []chunk.Document{{
 		ID: "leave.md", Name: "Leave", Markdown: true, Text: "# Leave\n\nEvery parent may take 16 weeks of parental leave on full pay.",
@@ -244,7 +244,7 @@ func TestFloorOfOneDocument(t *testing.T) {
 	}
 }
 
-// A content tells its documents by id, with all that their chunks hold.
+// A content lists its documents by id, with the number and size of their chunks.
 func TestHeld(t *testing.T) {
 	c := build(t, knowledgetest.Handbook())
 	chunks, bytes, before := 0, 0, ""
@@ -264,8 +264,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// A base of more chunks than one segment of its index holds finds the right ones
-// on both sides of the border.
+// A base with more chunks than fit into one index segment finds the right ones in both segments.
 func TestLargeBase(t *testing.T) {
 	const documents = 1<<17 + 10
 	docs := make([]chunk.Document, documents)

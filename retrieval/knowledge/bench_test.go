@@ -16,7 +16,7 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// BenchmarkRetrieve is one question to a small base, sources and floor included.
+// BenchmarkRetrieve measures one question to a small base, including sources and floor.
 func BenchmarkRetrieve(b *testing.B) {
 	base := knowledge.New("handbook")
 	base.Swap(build(b, knowledgetest.Handbook()))
@@ -29,9 +29,9 @@ func BenchmarkRetrieve(b *testing.B) {
 	}
 }
 
-// BenchmarkGroup asks several bases together, and one base that has all their documents, in
-// turn. "request-ratio" is what a request's search without caches takes of several bases, of
-// what it takes of one; "engine-ratio" leaves out the selection of the sources.
+// BenchmarkGroup alternately searches several bases together and one base with all their
+// documents. "request-ratio" is the time of a request's search without caches in several bases,
+// relative to one; "engine-ratio" excludes the selection of sources.
 func BenchmarkGroup(b *testing.B) {
 	for _, c := range []struct{ bases, documents int }{{2, 8}, {8, 8}, {8, 100}, {8, 2500}} {
 		for _, filtered := range []bool{false, true} {
@@ -61,7 +61,7 @@ func BenchmarkGroup(b *testing.B) {
 				for i := 0; b.Loop(); i++ {
 					q, pair := questions[i%len(questions)], pairs[i%2]
 					var took [2]float64
-					for j := range took { // in turns: the second finds the processor's caches warm
+					for j := range took { // alternate the order: the second finds the processor's caches warm
 						which := (i/2 + j) % 2
 						took[which] = ask(pair[which], q)
 					}
@@ -78,8 +78,8 @@ func BenchmarkGroup(b *testing.B) {
 	}
 }
 
-// groupAndOne returns bases of texts with the distribution of words of real ones, together
-// and in one base, and questions of six words.
+// groupAndOne returns bases of texts with a realistic distribution of words, as a group and as one
+// base, and questions of six words.
 func groupAndOne(b *testing.B, bases, documents int) (several *knowledge.Group, one *knowledge.Base, questions []retrieval.Query) {
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 10, 30_000)
 	words := func(n int) string {
@@ -116,8 +116,8 @@ func groupAndOne(b *testing.B, bases, documents int) (several *knowledge.Group, 
 	return by.group(), fill("b0", all), questions
 }
 
-// BenchmarkRetrieveLong is a question as long as one that somebody pasted: each of its terms
-// is looked up for the floor.
+// BenchmarkRetrieveLong measures a question as long as a pasted text: each of its terms is looked
+// up for the floor.
 func BenchmarkRetrieveLong(b *testing.B) {
 	base := knowledge.New("handbook")
 	base.Swap(build(b, knowledgetest.Handbook()))

@@ -10,28 +10,28 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// largeBase is the number of texts from which on a calibration is kept: it takes some 500 KB,
-// and 50 KB for each segment. A smaller base is measured in less than 50 ms.
+// largeBase is the number of texts from which a calibration is kept for reuse. Keeping it takes
+// about 500 KB, and 50 KB per segment. A smaller base is measured in less than 50 ms.
 const largeBase = 10_000
 
-// A calibration is how the floor of a base was measured, so that after a small change of the
-// base it need not be measured from nothing. It changes no figure: that is the same for the
-// same texts, however they came to be there.
+// A calibration records how the floor of a base was measured, so that after a small change it need
+// not be measured from scratch. It does not change the floor, which depends only on the texts and
+// not on how they were indexed.
 type calibration struct {
 	index     *bm25.Index
 	floor     floor
 	questions []randomQuestion
 }
 
-// A randomQuestion is one of the questions that measure the noise of a base.
+// A randomQuestion is one of the random questions that measure the noise of a base.
 type randomQuestion struct {
 	terms [noiseTerms]string // "" where the base has no terms
 	best  bm25.Best
 }
 
-// calibrateSince measures the noise of x. For the same texts it draws the same questions
-// every time, in whatever segments they are. before is the calibration of an earlier state
-// of the same base, from which change leads to x; nil for none.
+// calibrateSince measures the noise of x. For the same texts it draws the same questions, whatever
+// segments they are in. before is the calibration of an earlier state of the base, and change
+// leads from that state to x; both may be nil.
 func calibrateSince(ctx context.Context, x *bm25.Index, before *calibration, change *bm25.Change) (*calibration, error) {
 	draw, sampler := rand.New(rand.NewPCG(1, 2)), x.Sampler(change)
 	c := &calibration{index: x, questions: make([]randomQuestion, noiseQueries)}
@@ -59,7 +59,7 @@ func calibrateSince(ctx context.Context, x *bm25.Index, before *calibration, cha
 	return c, nil
 }
 
-// moveTo returns the calibration for an Index of the same texts in other segments.
+// moveTo returns the calibration for an Index of the same texts in different segments.
 func (c *calibration) moveTo(ctx context.Context, x *bm25.Index) (*calibration, error) {
 	moved := &calibration{index: x, floor: c.floor, questions: make([]randomQuestion, len(c.questions))}
 	change := x.Since(c.index, c.bests())
@@ -76,7 +76,7 @@ func (c *calibration) moveTo(ctx context.Context, x *bm25.Index) (*calibration, 
 	return moved, nil
 }
 
-// bests returns those of the questions.
+// bests returns the best hits of all questions.
 func (c *calibration) bests() []bm25.Best {
 	bests := make([]bm25.Best, len(c.questions))
 	for i := range c.questions {
@@ -85,7 +85,7 @@ func (c *calibration) bests() []bm25.Best {
 	return bests
 }
 
-// question returns the terms as they are searched.
+// question returns the search terms of q.
 func (q *randomQuestion) question() (terms []bm25.Term) {
 	for _, t := range q.terms {
 		if t != "" {
@@ -95,8 +95,8 @@ func (q *randomQuestion) question() (terms []bm25.Term) {
 	return terms
 }
 
-// calibrate measures the floor of the content. before is what the same base answered from
-// before, nil for nothing; saved is what Calibration returned of such a Content.
+// calibrate measures the floor of the content. before is the previous content of the base, or nil;
+// saved is what Calibration returned for a previous content.
 func (c *Content) calibrate(ctx context.Context, before *Content, saved []byte) (err error) {
 	m := (*calibration)(nil)
 	switch {
@@ -117,17 +117,17 @@ func (c *Content) calibrate(ctx context.Context, before *Content, saved []byte) 
 	return nil
 }
 
-// A savedCalibration is a calibration in a form that outlives the process.
+// A savedCalibration is the serialized form of a calibration.
 type savedCalibration struct {
 	Scoring  string
-	Segments []string // their names, as bm25.Saved numbers them
+	Segments []string // in the order that bm25.Saved numbers them
 	Terms    [][noiseTerms]string
 	Best     bm25.Saved
 }
 
-// Calibration returns what ContentOptions.Saved takes, for another process to measure the
-// floor of a large base in a fraction of the time; nil for a base that is not large, or
-// whose segments lie in memory.
+// Calibration returns a value for ContentOptions.Saved, with which another process measures the
+// floor of a large base in a fraction of the time. It is nil for small bases and for segments in
+// memory.
 func (c *Content) Calibration() []byte {
 	if c.measured == nil {
 		return nil
@@ -155,7 +155,7 @@ func (c *Content) Calibration() []byte {
 	return text
 }
 
-// restore is the reverse of Calibration: nil for what is of no use any more.
+// restore reverses Calibration; it returns nil if saved can no longer be used.
 func (c *Content) restore(saved []byte) (*calibration, *bm25.Change) {
 	var s savedCalibration
 	if len(saved) == 0 || json.Unmarshal(saved, &s) != nil ||

@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// A calibrated is segments that change, and what was measured of them.
+// A calibrated holds changing segments and their calibration.
 type calibrated struct {
 	segments index.Segments
 	content  *knowledge.Content
@@ -25,7 +25,7 @@ type calibrated struct {
 	changes  int
 }
 
-// take adds a segment as if it lay in a file.
+// take adds a segment as if it were a file.
 func (c *calibrated) take(image []byte, _ []int64) error {
 	c.files++
 	s, err := index.Open(fmt.Sprint("file", c.files), image, nil)
@@ -35,7 +35,7 @@ func (c *calibrated) take(image []byte, _ []int64) error {
 	return err
 }
 
-// add adds a segment of documents of one text each.
+// add adds a segment of documents with one text each.
 func (c *calibrated) add(t testing.TB, documents int) {
 	t.Helper()
 	w := index.Writer{Emit: c.take}
@@ -55,9 +55,8 @@ func (c *calibrated) add(t testing.TB, documents int) {
 	}
 }
 
-// show makes a Content of the segments in place of the one before, and compares its floor
-// with that of one which is measured from nothing. Only a change of documents changes the
-// generation.
+// show makes a new Content of the segments, and compares its floor with that of one that is
+// measured from scratch. Only a change of documents changes the generation.
 func (c *calibrated) show(t testing.TB, changed bool) {
 	t.Helper()
 	if changed {
@@ -86,8 +85,8 @@ func (c *calibrated) show(t testing.TB, changed bool) {
 	}
 }
 
-// The floor of a large base is that of its documents, to the last bit, whether it is measured
-// from nothing or since a change, and however often documents come and go.
+// The floor of a large base depends only on its documents, to the last bit, whether it is measured
+// from scratch or updated after any number of changes.
 func TestFloorAfterChanges(t *testing.T) {
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.6, 150, 1_000_000)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -96,7 +95,7 @@ func TestFloorAfterChanges(t *testing.T) {
 	c.show(t, true)
 	for step := range 6 {
 		c.add(t, 1+step*step)
-		if step%2 == 1 { // documents go
+		if step%2 == 1 { // remove documents
 			gone := map[int64]bool{}
 			for range 20 {
 				gone[int64(1+r.IntN(c.next))] = true

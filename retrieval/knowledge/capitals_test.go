@@ -7,8 +7,8 @@ import (
 	"sidenote/retrieval/knowledge"
 )
 
-// A question finds what its names in capitals stand for, and no document that has the
-// pronoun; written small, by its other words.
+// A question in capitals finds what its names stand for, and no document that merely contains the
+// pronoun; in lower case it is searched by its other words.
 func TestNamesInCapitalsAreFound(t *testing.T) {
 	base := knowledge.New("kb")
 	base.Swap(build(t, map[string]string{
@@ -35,7 +35,7 @@ func TestNamesInCapitalsAreFound(t *testing.T) {
 	f("it department laptop", "it.md")
 	f("What is IT?", "it.md")
 	f("IT", "it.md")
-	f("WHO IS IT?", "") // nothing is asked for, in capitals or not
+	f("WHO IS IT?", "") // nothing to search for, in capitals or not
 	f("who is it?", "")
 	f("It is us.", "")
 }

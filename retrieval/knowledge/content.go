@@ -12,9 +12,9 @@ import (
 	"sidenote/retrieval/knowledge/index/dense"
 )
 
-// A Content is the documents of a base, cut and indexed. It never changes. Segments that
-// are mapped files stay mapped for as long as anything holds the Content, such as a search
-// that is under way when another takes its place.
+// A Content is the indexed documents of a base. It is immutable. Memory-mapped segments stay
+// mapped as long as the Content is referenced, for example by a search in progress while a new
+// Content replaces it.
 type Content struct {
 	segments  index.Segments
 	index     *bm25.Index
@@ -31,19 +31,19 @@ type Content struct {
 	filters   filterCache
 }
 
-// ContentOptions are the properties of a Content that its segments do not tell.
+// ContentOptions are the properties of a Content that its segments do not store.
 type ContentOptions struct {
 	Generation string
 	Part       bool                     // see Content.Part
-	Version    string                   // of Deps, by which the tokens in the segments were counted
-	Damaged    func(*index.DamageError) // is called when a search meets damage; nil for nobody
-	Before     *Content                 // of the same base, from which this one differs little; nil for none
-	Saved      []byte                   // without Before: what Content.Calibration returned in another process
-	Probes     [][]float32              // the vectors of Probes(), to measure what cosines mean; nil where they are not known
-	Trials     [][]float32              // those of Trials(segments), to measure what vectors should weigh; likewise
+	Version    string                   // Deps.Version with which the tokens in the segments were counted
+	Damaged    func(*index.DamageError) // called when a search finds damage; may be nil
+	Before     *Content                 // the previous, similar content of the same base; may be nil
+	Saved      []byte                   // if Before is nil: what Content.Calibration returned in another process
+	Probes     [][]float32              // the vectors of Probes(), to calibrate cosines; nil if unknown
+	Trials     [][]float32              // the vectors of Trials(segments), to measure the weight of vectors; nil if unknown
 }
 
-// NewContent indexes what is left in segments.
+// NewContent makes a Content of the live documents in segments.
 func NewContent(ctx context.Context, segments index.Segments, o ContentOptions) (*Content, error) {
 	c := &Content{segments: segments, index: segments.Index(), options: o, filters: newFilterCache()}
 	c.sorted = sync.OnceValue(func() []index.DocumentRef { return slices.Collect(segments.InOrder()) })
@@ -52,15 +52,15 @@ func NewContent(ctx context.Context, segments index.Segments, o ContentOptions) 
 		c.documents += s.Documents
 		c.bytes += s.Bytes
 	}
-	c.options.Before, c.options.Saved = nil, nil // its files may go
+	c.options.Before, c.options.Saved = nil, nil // let go of their files
 	if err := c.calibrate(ctx, o.Before, o.Saved); err != nil || c.segments.Embeddings().Len() == 0 {
 		return c, err
 	}
 	return c, openVectors(ctx, c)
 }
 
-// openVectors makes the index of vectors of c, and measures what cosines mean in it, and weigh. Damage is not
-// reported, as nothing is searched in c yet.
+// openVectors opens the vector index of c and measures its cosine floor and weight. It does not
+// report damage, because c is not searched yet.
 func openVectors(ctx context.Context, c *Content) error {
 	err := bm25.GuardMapped(func() (err error) {
 		if c.vectors, err = c.segments.Embeddings().Index(); err != nil {
@@ -82,20 +82,20 @@ func openVectors(ctx context.Context, c *Content) error {
 	return err
 }
 
-// Segments returns what is searched; nobody changes it.
+// Segments returns the segments of the content, which must not be modified.
 func (c *Content) Segments() index.Segments { return c.segments }
 
-// Documents returns how many documents there are.
+// Documents returns the number of documents.
 func (c *Content) Documents() int { return c.documents }
 
-// Chunks returns how many chunks they were cut into.
+// Chunks returns the number of chunks.
 func (c *Content) Chunks() int { return c.index.Len() }
 
-// Bytes returns how long their texts are.
+// Bytes returns the total length of the texts.
 func (c *Content) Bytes() int64 { return c.bytes }
 
-// Held returns the i-th document by id, 0 <= i < Documents. The first call sorts
-// them.
+// Held returns the i-th document in order of id, 0 <= i < Documents. The first call sorts the
+// documents.
 func (c *Content) Held(i int) (h index.Held) {
 	_ = c.Guard(func() error { // damage is reported to ContentOptions.Damaged
 		h = c.segments.Held(c.sorted()[i])
@@ -104,7 +104,7 @@ func (c *Content) Held(i int) (h index.Held) {
 	return h
 }
 
-// Lookup returns the document of an id in c; false if there is none.
+// Lookup returns the document with the given id; false if there is none.
 func Lookup(c *Content, id string) (h index.Held, ok bool) {
 	_ = c.Guard(func() error { // damage is reported to ContentOptions.Damaged
 		h, ok = index.Lookup(c.segments, id)
@@ -113,9 +113,8 @@ func Lookup(c *Content, id string) (h index.Held, ok bool) {
 	return h, ok
 }
 
-// Attributes returns what attributes the documents have, by key: a filter whose key
-// is not among them chooses by an attribute that no document has. The first call goes
-// through the documents. Nobody changes what it returns.
+// Attributes returns the attributes that the documents have, by key. A filter on a key that is not
+// listed matches no document. The first call reads all documents. The result must not be modified.
 func (c *Content) Attributes() (list []index.Attribute) {
 	_ = c.Guard(func() error { // as above
 		list = c.summary()
@@ -124,15 +123,15 @@ func (c *Content) Attributes() (list []index.Attribute) {
 	return list
 }
 
-// Generation returns the digest of what the content holds, in lower-case hex: the
-// same documents have the same generation on every machine.
+// Generation returns the digest of the content in lower-case hex. The same documents have the same
+// generation on every machine.
 func (c *Content) Generation() string { return c.options.Generation }
 
-// Part tells whether the folder of the base was not, or is not yet, read to its end.
+// Part reports whether the folder of the base was not (or is not yet) read completely.
 func (c *Content) Part() bool { return c.options.Part }
 
-// All returns every chunk, by document id, then by place in the document. Base
-// and score are left empty. It ends before a text that is damaged.
+// All returns every chunk, in order of document id and position in the document. Knowledge and
+// Score are left empty. It stops at the first damaged text.
 func (c *Content) All() iter.Seq[retrieval.Source] {
 	return func(yield func(retrieval.Source) bool) {
 		for d := range c.segments.InOrder() {
@@ -146,7 +145,7 @@ func (c *Content) All() iter.Seq[retrieval.Source] {
 	}
 }
 
-// source returns a chunk in the words of retrieval.
+// source returns a chunk as a retrieval.Source.
 func (c *Content) source(ref bm25.Ref) (retrieval.Source, error) {
 	s, err := c.segments.Source(ref)
 	if err != nil {

@@ -8,37 +8,37 @@ import (
 	"sidenote/retrieval/knowledge/index/dense"
 )
 
-// A cosineFloor tells an answer from noise by the cosine of question and passage. What is
-// much differs from model to model, so it is measured for each base: between what messages
-// about nothing in particular get in it (Probes), and what passages get from other documents,
-// which are about something alike.
+// A cosineFloor tells an answer from noise by the cosine of question and passage. Which cosine is
+// high differs from model to model, so it is measured for each base: between the cosines of
+// messages about nothing in particular (Probes) and those of the most similar passages in
+// different documents.
 //
-// Of MiniLM it comes to cosines of .41 and .40 on two collections in English, of
-// multilingual-e5-small to .85 on one of them. No message of 137 in six languages gets a source
-// there, nor do more than 5 % of the questions of another collection; 2.4 % and 0.5 % of the
+// With MiniLM this gives cosines of .41 and .40 on two English collections; with
+// multilingual-e5-small, .85 on one of them. There, none of 137 messages in six languages gets a
+// source, nor do more than 5 % of the questions of another collection; 2.4 % and 0.5 % of the
 // questions lose a right source.
 type cosineFloor struct {
 	noise  float64
-	answer float64 // least cosine of an answer; 0 where nothing was measured
+	answer float64 // least cosine of an answer; 0 if nothing was measured
 }
 
 const (
-	// answerShare is where between noise and passages alike an answer begins.
+	// answerShare is where an answer begins, between noise (0) and similar passages (1).
 	answerShare = 0.42
-	// withWords is the part of that which is enough for a chunk that is an answer by its words.
+	// withWords is the least strength of a cosine for a chunk whose words pass.
 	withWords = 0.75
-	// wordsAlone is how many times the least of an answer the words make one whatever the cosine:
-	// models know little of names, error codes and the like. By MiniLM it gives a source back to
-	// one in 250 questions of SciFact, and to no message about nothing.
+	// wordsAlone is the factor by which a BM25 score must exceed its floor to be an answer
+	// whatever the cosine: models know little of names, error codes and the like. With MiniLM it
+	// gives a source back to one in 250 questions of SciFact, and to no message about nothing.
 	wordsAlone = 2
-	// sampled is how many passages are compared with their neighbours, and neighbours how many of
-	// these are looked through for one of another document.
+	// sampled is how many passages are compared with their neighbours; neighbours is how many of
+	// these are searched for one in another document.
 	sampled    = 48
 	neighbours = 16
 )
 
-// Probes returns messages that no document answers, to be embedded as questions: what a
-// cosine of them means is noise.
+// Probes returns messages that no document answers, to be embedded as questions. Their cosines are
+// noise.
 func Probes() []string {
 	return []string{
 		"hello there", "thanks, that helped a lot", "tell me a joke", "how are you today?", "what is your name?",
@@ -49,7 +49,7 @@ func Probes() []string {
 	}
 }
 
-// strength returns how much of an answer a cosine is: 0 for noise, 1 for the least that is one.
+// strength returns how strongly a cosine indicates an answer: 0 for noise, 1 for the least answer.
 func (f cosineFloor) strength(cosine float64) float64 {
 	if f.answer == 0 {
 		return 0
@@ -57,8 +57,8 @@ func (f cosineFloor) strength(cosine float64) float64 {
 	return max(0, (cosine-f.noise)/(f.answer-f.noise))
 }
 
-// measureCosines measures the floor of vectors. The same texts and vectors have the same one,
-// in whatever segments they are.
+// measureCosines measures the cosine floor. It depends only on the texts and vectors, not on how
+// they are divided into segments.
 func (e extent) measureCosines(ctx context.Context, probes [][]float32) (f cosineFloor, err error) {
 	var noise, near []float64
 	for _, p := range probes {
@@ -93,7 +93,7 @@ func (e extent) measureCosines(ctx context.Context, probes [][]float32) (f cosin
 	return cosineFloor{noise: low, answer: low + answerShare*(high-low)}, nil
 }
 
-// nearest returns the cosine of the text that is most like another one, of another document.
+// nearest returns the cosine of the most similar text in another document.
 func (e extent) nearest(ctx context.Context, ref bm25.Ref) (cosine float64, found bool, err error) {
 	q, err := e.content.vectors.Vector(dense.Ref(ref))
 	if err != nil {
@@ -114,8 +114,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// strengths are how much of an answer each of some hits is: 1 is the least that is one. trust is
-// that of extent.trust: as far as cosines say nothing, words decide alone.
+// strengths returns how strongly each hit is an answer: 1 is the least that is one. trust is
+// extent.trust; the less the cosines are trusted, the more words decide.
 func (f floor) strengths(x *bm25.Index, terms []bm25.Term, hits []fusedHit, trust func(bm25.Ref) float64) []float64 {
 	q := measure(x, terms, nil)
 	least := f.noise * q.scale()
@@ -137,9 +137,9 @@ func (f floor) strengths(x *bm25.Index, terms []bm25.Term, hits []fusedHit, trus
 	return out
 }
 
-// ofFused returns the least score of a question's answers among hits that are fused, the best
-// first. One of the best has to be an answer by its own cosine, or by words and cosine
-// together; then the others, which lie below it in rank, are likely to be about the same.
+// ofFused returns the least score of an answer among fused hits, best first. One of the best hits
+// must be an answer by its own cosine, or by words and cosine together; then lower hits are likely
+// to be about the same subject.
 func (f floor) ofFused(x *bm25.Index, terms []bm25.Term, hits []fusedHit, trust func(bm25.Ref) float64) float64 {
 	if len(hits) == 0 {
 		return 0
@@ -151,6 +151,6 @@ func (f floor) ofFused(x *bm25.Index, terms []bm25.Term, hits []fusedHit, trust 
 	return hits[0].score * fusedRest / strength
 }
 
-// fusedRest is the part of the best score that the others need where it is just an answer; less
-// where it is more than that.
+// fusedRest is the fraction of the best score that the other hits need if the best is just an
+// answer. The fraction falls as the best hit gets stronger.
 const fusedRest = 0.3

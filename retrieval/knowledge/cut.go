@@ -11,15 +11,15 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// A Cut is a document that was cut into chunks.
+// A Cut is a document with its chunks.
 type Cut struct {
 	chunk.Document // without its text
 	Chunks         []chunk.Chunk
-	Sum            chunk.Sum // of the document as it was
+	Sum            chunk.Sum // digest of the document before it was cut
 }
 
-// Cut cuts a document for a base. Its attributes are as document.Normal leaves them. The
-// only error is that it is too large for the index.
+// Cut divides a document into chunks for a base. It expects attributes as chunk.Document.Normal
+// returns them. The only error is a document that is too large for the index.
 func (d Deps) Cut(base string, doc chunk.Document) (Cut, error) {
 	sum := doc.Digest()
 	body, title := doc.Text, ""
@@ -42,7 +42,7 @@ func (d Deps) Cut(base string, doc chunk.Document) (Cut, error) {
 	return cut, whole.CheckSize()
 }
 
-// indexed returns the document as it goes into the index; row is its number there.
+// indexed returns the document in the form for the index; row is its number there.
 func (c *Cut) indexed(row int64) index.Document {
 	return index.Document{Row: row, ID: c.ID, Name: c.Name, Attributes: chunk.Encoded(c.Attributes), Chunks: c.Chunks}
 }
@@ -50,7 +50,7 @@ func (c *Cut) indexed(row int64) index.Document {
 // maxLabel bounds names and sections, in bytes.
 const maxLabel = 200
 
-// label makes one line fit for a list or a terminal out of a title.
+// label turns a title into one line that is safe for a list or a terminal.
 func label(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -68,10 +68,10 @@ func label(s string) string {
 	return s
 }
 
-// fileTitle names a document after its file.
+// fileTitle returns a name for a document, made from its file name.
 func fileTitle(d chunk.Document) string {
 	base := path.Base(cmp.Or(d.File, d.ID))
-	if d.Form != extract.Code { // whose readers know it by all of its name
+	if d.Form != extract.Code { // readers know code files by their full name
 		base = strings.TrimSuffix(base, path.Ext(base))
 	}
 	return strings.TrimSpace(base + " " + d.Key)

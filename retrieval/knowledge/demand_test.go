@@ -7,9 +7,9 @@ import (
 	"sidenote/retrieval/knowledge"
 )
 
-// An identifier is enough in whatever language the sentence is that it stands in; a follow-up
-// needs what joined it where no text has its own words; and words of conversation that may be
-// the subject of a folder are enough, too.
+// An identifier suffices whatever the language of the sentence around it; a follow-up needs terms
+// of previous turns if no text contains its own words; and conversational words that may be the
+// subject of a folder suffice, too.
 func TestDemand(t *testing.T) {
 	b := knowledge.New("docs")
 	b.Swap(build(t, map[string]string{

@@ -11,11 +11,11 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// Embedded returns how many chunks have a vector, and how many there are.
+// Embedded returns how many chunks have a vector, and the number of all chunks.
 func (c *Content) Embedded() (chunks, of int) { return c.segments.Embeddings().Len(), c.Chunks() }
 
-// Unembedded goes through the passages of chunks that have no vector. It ends before what is
-// damaged. Segments all of whose chunks have one cost nothing.
+// Unembedded yields the passages of chunks that have no vector. It stops at the first damaged
+// text. Segments whose chunks all have vectors are skipped at no cost.
 func (c *Content) Unembedded() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		_ = c.Guard(func() error { // damage is reported to ContentOptions.Damaged
@@ -35,7 +35,7 @@ func (c *Content) Unembedded() iter.Seq[string] {
 	}
 }
 
-// WithVectors returns a content with vectors of a space: segments are its own, with them.
+// WithVectors returns c with the vectors of a space. segments are the segments of c, with vectors.
 // probes and trials are as in ContentOptions.
 func WithVectors(ctx context.Context, c *Content, segments index.Segments, space retrieval.Space, probes, trials [][]float32) (*Content, error) {
 	o := c.options
@@ -43,7 +43,7 @@ func WithVectors(ctx context.Context, c *Content, segments index.Segments, space
 	return NewContent(ctx, segments, o)
 }
 
-// Passages goes through the passages of all chunks. It ends before what is damaged.
+// Passages yields the passages of all chunks. It stops at the first damaged text.
 func (c *Content) Passages() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		_ = c.Guard(func() error { // as above
@@ -57,11 +57,11 @@ func (c *Content) Passages() iter.Seq[string] {
 	}
 }
 
-// EmbeddedGeneration returns the generation of a base whose segments have vectors: that of its
-// documents with the space and with what is covered. Without vectors it is that of the
-// documents, by which alone it is searched then. Bases all of whose chunks have a vector have
-// the same one on every machine; one that is covered in part shares it with nobody. probes and
-// trials are as in ContentOptions: what is measured by them is part of what it answers.
+// EmbeddedGeneration returns the generation of a base whose segments have vectors: a digest of the
+// documents' generation, the space and which chunks are embedded. Without vectors it is the
+// documents' generation. Fully embedded bases have the same generation on every machine; a partly
+// embedded one shares its generation with nobody. probes and trials are as in ContentOptions; they
+// are included because what they measure affects the results.
 func EmbeddedGeneration(documents string, space retrieval.Space, segments index.Segments, probes, trials [][]float32) string {
 	embedded, texts := 0, 0
 	parts := []string{"sidenote embedded", documents, space.String(), space.Input}

@@ -11,12 +11,12 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// mostExplained is how many different terms a search looks for, see bm25.Index.Search.
+// mostExplained is the most distinct terms that a search uses, see bm25.Index.Search.
 const mostExplained = 64
 
-// Explain tells why Retrieve answers a query as it does. What q.Filter hides is not told of,
-// but that the weights of terms are those of the whole bases, as in a search. It takes a
-// search for each term: it is for people, not for requests.
+// Explain returns how the result of Retrieve for a query comes about. It reveals nothing about
+// documents that q.Filter hides, except that term weights are those of the whole bases, as in a
+// search. It runs one search per term, so it is meant for people, not for requests.
 func (g *Group) Explain(ctx context.Context, q retrieval.Query) (told retrieval.Explained, err error) {
 	terms := termsOf(&q, g.Analysed, nil)
 	u, holders := g.union(idsOf(q.Bases))
@@ -90,8 +90,8 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 	return nil
 }
 
-// sharesOf returns what each of some terms adds to the score of each hit: the score that the
-// hit has for that term alone, for the scores of terms add up.
+// sharesOf returns what each term adds to the score of each hit. Scores of terms add up, so this
+// is the score of the hit for that term alone.
 func sharesOf(ctx context.Context, x *bm25.Index, terms []bm25.Term, of []retrieval.ExplainedTerm, hits []bm25.Hit) (map[bm25.Ref][]retrieval.ExplainedTerm, error) {
 	var found []bm25.Bitmap
 	for _, h := range hits {

@@ -13,8 +13,9 @@ import (
 	"sidenote/retrieval/knowledge"
 )
 
-// What is told of a search is what it finds: the same chunks in the same order, terms and a
-// document whose scores add up to that of the chunk, the same floor. Nothing is told of what a filter hides.
+// Explain agrees with Retrieve: the same chunks in the same order, shares of terms and document
+// that add up to the score of each chunk, and the same floor. It reveals nothing about documents
+// that a filter hides.
 func TestExplainIsTrue(t *testing.T) {
 	ctx := context.Background()
 	documents := rapid.Custom(drawDocuments)
@@ -69,7 +70,7 @@ func TestExplainIsTrue(t *testing.T) {
 	})
 }
 
-// Terms are in the order of what they say, and one that no text has says so.
+// Terms are in descending order of weight, and terms in no text are marked.
 func TestExplainTerms(t *testing.T) {
 	b := holding(t, "hr", map[string]string{
 		"leave.md": "Parental leave is sixteen weeks.", "sick.md": "Sick leave needs a note.", "pay.md": "Pay comes monthly.", "trips.md": "Leave early.",
@@ -89,7 +90,7 @@ func TestExplainTerms(t *testing.T) {
 	}
 }
 
-// Without an index or a word to search for there is nothing to tell.
+// Without an index or a search term there is nothing to explain.
 func TestExplainNothing(t *testing.T) {
 	g := basesByID{"new": knowledge.New("new"), "hr": holding(t, "hr", map[string]string{"a.md": "Parental leave."})}.group()
 	for _, q := range []retrieval.Query{{Text: "leave", Bases: refs("new")}, {Text: "the of and", Bases: refs("hr")}, {Text: "leave"}} {

@@ -10,18 +10,18 @@ import (
 	"sidenote/retrieval/knowledge/index/dense"
 )
 
-// KeptFilters returns for how many filters a content keeps what they allow.
+// KeptFilters returns the number of filters whose matching texts a content caches.
 func (c *Content) KeptFilters() int {
 	c.filters.mu.Lock()
 	defer c.filters.mu.Unlock()
 	return len(c.filters.kept)
 }
 
-// MostFilters is how many are kept at most.
+// MostFilters is the limit of KeptFilters.
 const MostFilters = keptFilters
 
-// Segmented returns the content of groups of documents, each group in segments of its
-// own. Of documents with one id that of the last group stays.
+// Segmented returns the content of groups of documents, each group in its own segments. Of
+// documents with the same id, that of the last group is live.
 func Segmented(ctx context.Context, deps Deps, groups ...[]chunk.Document) (*Content, error) {
 	var segments index.Segments
 	later := map[string]bool{}
@@ -58,24 +58,24 @@ func Segmented(ctx context.Context, deps Deps, groups ...[]chunk.Document) (*Con
 	return NewContent(ctx, segments, ContentOptions{Generation: "00"})
 }
 
-// KeptUnions returns for how many sets of bases a group keeps what is searched.
+// KeptUnions returns the number of base combinations that a group caches.
 func (g *Group) KeptUnions() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.kept)
 }
 
-// MostUnions is how many are kept at most.
+// MostUnions is the limit of KeptUnions.
 const MostUnions = keptUnions
 
-// PartOf returns c as the content of a folder that was not read to its end.
+// PartOf returns c as the content of a folder that was not read completely.
 func PartOf(c *Content) *Content {
 	part := &Content{segments: c.segments, index: c.index, options: c.options, floor: c.floor, filters: newFilterCache()}
 	part.options.Part = true
 	return part
 }
 
-// Scribbled returns a content whose postings were written over since it was opened.
+// Scribbled returns a content whose postings were overwritten after it was opened.
 func Scribbled(ctx context.Context, deps Deps, d chunk.Document) (*Content, error) {
 	cut, err := deps.Cut("", d)
 	if err != nil {
@@ -98,13 +98,14 @@ func Scribbled(ctx context.Context, deps Deps, d chunk.Document) (*Content, erro
 	return c, err
 }
 
-// LargeBase is the number of texts from which on a floor is measured since the one before.
+// LargeBase is the number of texts from which a floor is updated from the previous one.
 const LargeBase = largeBase
 
-// Noise returns what the floor of a content was measured to be.
+// Noise returns the measured noise of a content.
 func (c *Content) Noise() float64 { return c.floor.noise }
 
-// Embed returns the content of documents with the vectors of their passages; nil is none.
+// Embed returns the content of documents with the vectors of their passages; vector returns nil
+// for none.
 func Embed(ctx context.Context, deps Deps, vector func(passage string) []float32, documents []chunk.Document) (*Content, error) {
 	bare, err := Segmented(ctx, deps, documents)
 	if err != nil {
@@ -147,8 +148,8 @@ func Embed(ctx context.Context, deps Deps, vector func(passage string) []float32
 	return NewContent(ctx, segments, o)
 }
 
-// MiddleSentence is what a trial asks of a text.
+// MiddleSentence returns the question that a trial makes from a text.
 func MiddleSentence(text string) string { return middleSentence(text) }
 
-// Fewest is of how many trials a weight is measured at least.
+// Fewest is the fewest trials that a weight is measured from.
 const Fewest = leastTrials

@@ -14,8 +14,8 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// A holder is a base with the content that it answers from, which is nil until its first
-// index is whole.
+// A holder is a base with its content at one point in time; the content is nil until the base is
+// indexed.
 type holder struct {
 	id      string
 	content *Content
@@ -28,20 +28,19 @@ func (h holder) ref() retrieval.Ref {
 	return retrieval.Ref{Knowledge: h.id, Generation: h.content.options.Generation}
 }
 
-// holds tells whether damage is in the content.
+// holds reports whether the damaged segment belongs to the content.
 func (h holder) holds(damage *index.DamageError) bool {
 	return slices.ContainsFunc(h.content.segments, func(l index.Live) bool { return l.Segment == damage.Segment })
 }
 
-// An extent is what a search goes through: the content of one base, or those of several as
-// one.
+// An extent is what a search runs on: the content of one base, or of several as one.
 type extent struct {
 	content *Content
 	floor   floor
 	holders []holder
-	joint   index.Joint // tells the holder of a hit, where there are several
+	joint   index.Joint // maps a hit to its holder; used if there are several
 	recent  *index.RecentTexts
-	rooms   *sync.Pool // of *[leastHits]bm25.Hit, for what words find; nil: none is kept
+	rooms   *sync.Pool // of *[leastHits]bm25.Hit, buffers for hits; may be nil
 
 	vectorsOnly bool // see Group.VectorsOnly
 }
@@ -51,8 +50,8 @@ func alone(h holder) extent {
 	return extent{content: h.content, floor: h.content.floor, holders: []holder{h}}
 }
 
-// join returns the extent of several bases, without a floor. Damage that a search meets is
-// told to the content that it is in.
+// join returns the extent of several bases, without a floor. Damage found by a search is reported
+// to the content it belongs to.
 func join(holders []holder) (extent, error) {
 	e := beside(holders)
 	return e, e.content.Guard(func() (err error) {
@@ -64,7 +63,7 @@ func join(holders []holder) (extent, error) {
 	})
 }
 
-// beside is join without an index: texts can be read in it.
+// beside is join without an index: it can only be used to read texts.
 func beside(holders []holder) extent {
 	bases := make([]index.Segments, len(holders))
 	for i, h := range holders {
@@ -82,10 +81,10 @@ func beside(holders []holder) extent {
 	return extent{content: c, holders: holders, joint: joint}
 }
 
-// of returns the base that a text is in.
+// of returns the base that contains a text.
 func (e extent) of(ref bm25.Ref) holder { return e.holders[e.base(ref)] }
 
-// base returns its number.
+// base returns the number of the base that contains a text.
 func (e extent) base(ref bm25.Ref) int {
 	if len(e.holders) == 1 {
 		return 0
@@ -93,7 +92,7 @@ func (e extent) base(ref bm25.Ref) int {
 	return e.joint.Base(ref)
 }
 
-// withSources puts sources without their texts into the place of the hits of an answer.
+// withSources replaces the hits of a result by sources without texts.
 func withSources(res *retrieval.Result, err error) error {
 	t, ok := res.Texts.(*hitTexts)
 	if err != nil || !ok {
@@ -111,14 +110,14 @@ func withSources(res *retrieval.Result, err error) error {
 		return err
 	}
 	for _, src := range all {
-		src.Name, src.Section = "", "" // they are read with the text
+		src.Name, src.Section = "", "" // they are read together with the text
 	}
 	res.Hits = nil
 	return nil
 }
 
-// find answers a question that has these terms by hits. asked is its vector, nil where it is
-// searched by words alone. Hits lie where those of res do if there is room enough.
+// find searches for terms and stores hits in res, reusing the memory of res.Hits. asked provides
+// the vector of the question; nil to search by words only.
 func (e *extent) find(ctx context.Context, q *retrieval.Query, terms []bm25.Term, asked *asked, res *retrieval.Result) error {
 	start := time.Now()
 	*res = retrieval.Result{Bases: refs(e.holders), Cache: retrieval.CacheOff, Hits: res.Hits[:0]}
@@ -143,7 +142,7 @@ func (e *extent) find(ctx context.Context, q *retrieval.Query, terms []bm25.Term
 	return nil
 }
 
-// search completes a result by what is found.
+// search fills res with what is found.
 func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Term, asked *asked, res *retrieval.Result) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
@@ -175,7 +174,7 @@ func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Te
 	return nil
 }
 
-// borrowRoom returns memory for hits that nobody uses.
+// borrowRoom returns an unused buffer for hits.
 func (e *extent) borrowRoom() *[leastHits]bm25.Hit {
 	if e.rooms != nil {
 		if room, ok := e.rooms.Get().(*[leastHits]bm25.Hit); ok {
@@ -185,23 +184,23 @@ func (e *extent) borrowRoom() *[leastHits]bm25.Hit {
 	return new([leastHits]bm25.Hit)
 }
 
-// A found is what a search has found, the best first, and the least score of its answers.
+// A found is the result of a search, best hits first, with the least score of an answer.
 type found struct {
 	hits  []bm25.Hit
-	arms  []byArms // by hit; nil where words alone were searched
+	arms  []byArms // by hit; nil if only words were searched
 	floor float64
-	why   retrieval.EmbedReason // the vector of the question is missing
+	why   retrieval.EmbedReason // why the vector of the question is missing
 }
 
-// A byArms is how a hit was found.
+// A byArms tells how a hit was found.
 type byArms struct {
-	arm    retrieval.Arm // "" where words alone were searched
-	words  float64       // its score by words; 0 where it was not found by them
-	cosine float64       // 0 where it has no vector
+	arm    retrieval.Arm // "" if only words were searched
+	words  float64       // BM25 score; 0 if it was not found by words
+	cosine float64       // 0 if it has no vector
 	weight float64       // of the cosine
 }
 
-// by tells how the i-th hit was found.
+// by returns how the i-th hit was found.
 func (f *found) by(i int) byArms {
 	if f.arms == nil {
 		return byArms{words: f.hits[i].Score}
@@ -209,8 +208,9 @@ func (f *found) by(i int) byArms {
 	return f.arms[i]
 }
 
-// look returns the best k texts: by words, and by vectors too if the question is asked for one.
-// The stage is one that it had to do without. What words alone find lies in room if that is enough.
+// look returns the best k texts by words, and also by vectors if asked is not nil. It returns a
+// non-empty stage if that stage failed and was skipped. Hits found by words alone use room if that
+// is large enough.
 func (e extent) look(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap, room []bm25.Hit) (found, retrieval.Stage, error) {
 	switch {
 	case asked != nil && e.vectorsOnly:
@@ -225,12 +225,12 @@ func (e extent) look(ctx context.Context, terms []bm25.Term, asked *asked, k int
 	return e.byWords(terms, hits), "", nil
 }
 
-// byWords returns what was found by words alone.
+// byWords returns the result of a search by words alone.
 func (e extent) byWords(terms []bm25.Term, hits []bm25.Hit) found {
 	return found{hits: hits, floor: e.floor.of(e.content.index, terms, hits)}
 }
 
-// refs returns the present states of bases.
+// refs returns the ids and current generations of bases.
 func refs(holders []holder) []retrieval.Ref {
 	list := make([]retrieval.Ref, len(holders))
 	for i, h := range holders {
@@ -239,7 +239,7 @@ func refs(holders []holder) []retrieval.Ref {
 	return list
 }
 
-// named lists bases.
+// named returns the ids of bases as a comma-separated list.
 func named(bases []retrieval.Ref) string {
 	ids := make([]string, len(bases))
 	for i, ref := range bases {

@@ -11,17 +11,17 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// keptFilters is the number of filters for which a Content keeps the texts that they
-// allow: policies use the same few again and again. Each takes a bit for each text.
+// keptFilters is the number of filters whose matching texts a Content caches; policies reuse a few
+// filters. Each takes one bit per text.
 const keptFilters = 16
 
-// allowed returns by segment the texts of the documents that a filter chooses, for
-// bm25.Index.Search: nil are all.
+// allowed returns, per segment, the texts of the documents that match a filter, for
+// bm25.Index.Search; nil allows all.
 func (c *Content) allowed(ctx context.Context, f *filter.Filter) ([]bm25.Bitmap, error) {
 	if f == nil {
 		return nil, nil
 	}
-	key := sha256.Sum256([]byte(f.String())) // of a long filter only this is kept
+	key := sha256.Sum256([]byte(f.String())) // long filters are kept only as a digest
 	if allowed, ok := c.filters.find(key); ok {
 		return allowed, nil
 	}
@@ -41,14 +41,14 @@ func (c *Content) allowed(ctx context.Context, f *filter.Filter) ([]bm25.Bitmap,
 	return allowed, nil
 }
 
-// tell reports the damage that an error is about, if it is about some.
+// tell reports err to ContentOptions.Damaged if it is a DamageError.
 func (c *Content) tell(err error) {
 	if damage := (*index.DamageError)(nil); errors.As(err, &damage) && c.options.Damaged != nil {
 		c.options.Damaged(damage)
 	}
 }
 
-// A filterCache keeps the texts that filters allow.
+// A filterCache maps filters to the texts they allow.
 type filterCache struct {
 	mu   sync.Mutex
 	kept map[[sha256.Size]byte][]bm25.Bitmap // at most keptFilters
@@ -69,7 +69,7 @@ func (fc *filterCache) keep(key [sha256.Size]byte, allowed []bm25.Bitmap) {
 	fc.mu.Lock()
 	defer fc.mu.Unlock()
 	fc.kept[key] = allowed
-	for other := range fc.kept { // in no order: where there is one too many, any of them goes
+	for other := range fc.kept { // evict an arbitrary other entry
 		if len(fc.kept) > keptFilters && other != key {
 			delete(fc.kept, other)
 		}

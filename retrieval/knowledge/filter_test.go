@@ -52,9 +52,9 @@ func drawFilter(t *rapid.T, depth int) filter.Filter {
 //go:fix inline
 func sameAs(f filter.Filter) *filter.Filter { return new(f) }
 
-// The answer to a filtered question is the whole ranking without what the filter
-// hides, cut off at k: nothing slips through, no score and no place changes. It is
-// so on any number of segments, with documents gone and written anew.
+// The result of a filtered question is the whole ranking without hidden documents, cut off at k:
+// nothing hidden is returned, and no score or order changes. This holds for any number of
+// segments, with deleted and rewritten documents.
 func TestFilterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		attributes := map[string]map[string]any{}
@@ -98,12 +98,12 @@ func TestFilterIsExact(t *testing.T) {
 					want = append(want, s)
 				}
 			}
-			for range 2 { // what is kept of the first is what the second gets
+			for range 2 { // the second time from the cache
 				got, err := base.Retrieve(context.Background(), q)
 				if diff := cmp.Diff(want, got.Sources, cmpopts.EquateEmpty()); diff != "" || err != nil {
 					t.Fatalf("%s: %v (-want +got):\n%s", q.Filter, err, diff)
 				}
-				// The floor is made of the best that pass, and of nothing that does not.
+				// The floor depends only on the best hits that pass.
 				if cmp.Equal(bestOf(got), bestOf(whole)) && got.Floor != whole.Floor {
 					t.Fatalf("%s: floor %v, of all %v", q.Filter, got.Floor, whole.Floor)
 				}
@@ -112,10 +112,10 @@ func TestFilterIsExact(t *testing.T) {
 	})
 }
 
-// bestOf returns the sources that a floor is made of.
+// bestOf returns the sources that the floor is computed from.
 func bestOf(r retrieval.Result) []retrieval.Source { return r.Sources[:min(3, len(r.Sources))] }
 
-// attributed is a content of a hundred documents of ten kinds.
+// attributed returns a base of a hundred documents of ten kinds.
 func attributed(t testing.TB) *knowledge.Base {
 	t.Helper()
 	var documents []chunk.Document
@@ -135,7 +135,7 @@ func attributed(t testing.TB) *knowledge.Base {
 	return b
 }
 
-// Many callers with more different filters than are kept never get what is another's.
+// Many concurrent callers with more filters than are cached never get another filter's result.
 func TestFiltersAtOnce(t *testing.T) {
 	b := attributed(t)
 	var all sync.WaitGroup
@@ -169,7 +169,7 @@ func TestFiltersAtOnce(t *testing.T) {
 	}
 }
 
-// What nothing matches is an answer; so is a filter that everything matches.
+// A filter that matches nothing gives an empty result; a filter may also match everything.
 func TestFilterOfAllAndNone(t *testing.T) {
 	b := attributed(t)
 	q := retrieval.Query{Text: "ant", Settings: retrieval.Settings{NumCandidates: 1000}, Filter: &filter.Filter{Type: filter.Eq, Key: "kind", Value: "other"}}

@@ -10,25 +10,25 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// A floor tells an answer from noise: chunks that share a word or two with a
-// question about something else. The least score of a question's answers is
+// A floor tells an answer from noise, that is, from chunks that share a word or two with a
+// question about something else. The least score of an answer to a question is
 //
 //	noise · scale · demand
 //
-// scale is of the question alone: what it could score at most grows with the sum S of its
-// terms' idf, and what noise does score grows more slowly, as S^0.7. Where texts repeat its
-// terms more or less than others, both scores are as much higher or lower.
+// scale depends only on the question: its maximum score grows with the sum S of its terms' idf,
+// and noise grows more slowly, as S^0.7. It also corrects for terms that texts repeat more or less
+// often than others.
 //
-// demand is of what the best hits have of the question: a text that shares a single word
-// with it, or only words of conversation, has to score more.
+// demand depends on how much of the question the best hits contain: a text that shares a single
+// word with it, or only conversational words, must score higher.
 //
-// noise is of the base: what random questions get, the best scores of questions made of
-// terms from anywhere in the base, which belong to no one text together. In a base of few
-// chunks they do, and the measure is capped.
+// noise depends on the base. It is measured with random questions, whose terms come from anywhere
+// in the base and belong to no single text. In a base of few chunks they do belong together, so
+// the measure is capped.
 //
-// The constants are those of the values tried that turn away most questions about something
-// else and take no more than 3 % of the right answers of three collections (TestFloor of
-// cmd/sidenote), and hardly any of the questions to bases of few chunks.
+// The constants are those tried values that reject most questions about something else while
+// losing no more than 3 % of the right answers in three collections (TestFloor of cmd/sidenote),
+// and hardly any of the questions to bases of few chunks.
 type floor struct {
 	noise   float64
 	cosines cosineFloor
@@ -39,28 +39,28 @@ const (
 	// noiseQueries is how many random questions measure a base's noise.
 	noiseQueries = 400
 	noiseTerms   = 8 // about as many as a question has
-	// noiseRank picks the noise from what random questions get.
+	// noiseRank is the rank of the random questions' best scores that is taken as noise.
 	noiseRank = noiseQueries * 81 / 100
-	// noisePart is the part of it that counts.
+	// noisePart is the factor applied to that score.
 	noisePart = 0.95
-	// longQuestion is the number of terms of a question that are measured, the rarest ones.
+	// longQuestion is how many terms of a question are measured: the rarest.
 	longQuestion = 24
-	// unknown is how much of its weight a term counts that the base does not have: it tells of
-	// another topic, or is misspelt, or another word for the same.
+	// unknown is the fraction of its weight with which a term counts that is not in the base: it
+	// may indicate another topic, a typo or a synonym.
 	unknown = 0.5
-	// fewTexts is the number of texts below which idf cannot tell a rare term from a common
-	// one; the floor is lowered, so that a text with any term of the question passes.
+	// fewTexts is the number of texts below which idf cannot tell a rare term from a common one;
+	// there the floor is lowered, so that a text with any term of the question passes.
 	fewTexts = 8
-	// enough is how many words of a question a hit needs to share, where the question has as
-	// many: a single one in common is likely to be chance.
+	// enough is how many words of a question a hit should share, if the question has that many: a
+	// single shared word is likely to be chance.
 	enough = 1.5
-	// witnesses is how many of the best hits may show that there is an answer: the best may
-	// owe its score to words of conversation.
+	// witnesses is how many of the best hits are checked for an answer: the best may owe its score
+	// to conversational words.
 	witnesses = 3
-	// leastShared keeps the demand finite where a hit shares next to nothing.
+	// leastShared keeps the demand finite if a hit shares almost nothing.
 	leastShared = 0.05
-	// rest is the part of the floor that the others need once the best hit is above it: when
-	// one chunk answers, the next in rank are likely to be about the same.
+	// rest is the fraction of the floor that the other hits need once the best hit is above it: if
+	// one chunk answers, the next are likely to be about the same subject.
 	rest = 0.7
 )
 
@@ -73,21 +73,21 @@ func calibrate(ctx context.Context, x *bm25.Index) (floor, error) {
 	return c.floor, nil
 }
 
-// floorOf returns the floor of a base of some texts from what random questions get.
+// floorOf returns the floor of a base of n texts, given the scores of random questions.
 func floorOf(noise []float64, n int) floor {
 	if len(noise) == 0 {
 		return floor{}
 	}
 	slices.Sort(noise)
-	// Up to some thousand texts the cap is what counts: it was fitted to bases of 14 to 120
-	// chunks of manuals.
+	// Up to some thousand texts the cap decides; it was fitted to bases of 14 to 120 chunks of
+	// manuals.
 	texts := float64(n)
 	most := 0.34 * math.Pow(texts, 0.2) * min(1, texts/fewTexts)
 	return floor{noise: min(most, noisePart*noise[len(noise)*noiseRank/noiseQueries])}
 }
 
-// of returns the least score of a question's answers, in the scores of x. Where none of the
-// best hits is an answer, all are below it.
+// of returns the least score of an answer to the question, on the scale of x's scores. If none of
+// the best hits is an answer, it is above all of them.
 func (f floor) of(x *bm25.Index, terms []bm25.Term, hits []bm25.Hit) float64 {
 	var few [fewTerms]measuredTerm
 	q := measure(x, terms, few[:0])
@@ -104,24 +104,24 @@ func (f floor) of(x *bm25.Index, terms []bm25.Term, hits []bm25.Hit) float64 {
 	return least * q.demand(x, hits[0].Ref)
 }
 
-// A measured is a question as the floor sees it: its different terms, by their text, with
-// what they mean in an index.
+// A measured is a question prepared for the floor: its distinct terms, sorted by text, with their
+// weights in an index.
 type measured struct {
 	terms  []measuredTerm
-	needed float64 // of their topics in a text that answers, see weigh
+	needed float64 // sum of topics that an answer must contain, see weigh
 }
 
 type measuredTerm struct {
 	text   string
-	weight float64 // of all its occurrences
+	weight float64 // sum over its occurrences
 	idf    float64
-	counts float64 // what it counts in scores; like idf, beside weight
-	topic  float64 // how much of the question it is, see weigh
-	known  bool    // whether any text has it
+	counts float64 // its factor in scores, apart from weight
+	topic  float64 // its share of the question's topic, see weigh
+	known  bool    // whether any text contains it
 	whole  bool    // an identifier
 }
 
-// measure returns the measured terms in room if that is enough.
+// measure returns the measured question. It uses room if that is large enough.
 func measure(x *bm25.Index, terms []bm25.Term, room []measuredTerm) measured {
 	if !slices.IsSortedFunc(terms, bm25.ByText) {
 		terms = slices.Clone(terms)
@@ -142,8 +142,8 @@ func measure(x *bm25.Index, terms []bm25.Term, room []measuredTerm) measured {
 	return q
 }
 
-// scale returns what the scores of a question are measured by. Of a long text that
-// somebody pasted only the rarest terms count: nothing could answer all of it.
+// scale returns the unit for the scores of a question. For long pasted texts only the rarest terms
+// count, because no chunk could answer all of it.
 func (q measured) scale() float64 {
 	type part struct{ idf, counts float64 }
 	var few [fewTerms]part
@@ -167,20 +167,19 @@ func (q measured) scale() float64 {
 	return math.Pow(sum.idf, floorExponent) * sum.counts / sum.idf
 }
 
-// weigh finds out how much of a question each of its terms is, and how much of that a text needs
-// which answers. A term counts as much as it tells of a topic (analysis.Topicality). An answer
-// needs enough, or all that a shorter question has beside words of conversation. What joins the
-// search at a lower weight, from earlier turns, is not needed, unless the question has nothing of
-// its own.
+// weigh computes how much each term says about the topic of the question (analysis.Topicality),
+// and how much of the total an answer must contain: enough, or everything that a shorter question
+// has besides conversational words. Terms of lower weight, from earlier turns, are not required
+// unless the question has none of its own.
 func (q *measured) weigh() {
 	own, all := 0.0, 0.0
-	answerable, joined := 0.0, 0.0 // by what some text has: of the question itself, and of what joined it
+	answerable, joined := 0.0, 0.0 // what some text contains: of the question itself, and of earlier turns
 	for i := range q.terms {
 		t := &q.terms[i]
 		topic, conversational := analysis.Topicality(t.text)
 		topic *= min(1, t.weight)
 		if t.whole && t.known {
-			topic = enough // it says by itself what is asked for
+			topic = enough // an identifier alone says what the question is about
 		}
 		t.topic = topic
 		if !conversational {
@@ -196,14 +195,14 @@ func (q *measured) weigh() {
 			}
 		}
 	}
-	if answerable == 0 && joined > 0 { // "and for adopted children?", of whom no text speaks
+	if answerable == 0 && joined > 0 { // "and for adopted children?", which no text mentions
 		own = joined
 	}
 	q.needed = min(cmp.Or(own, all, enough), enough)
 }
 
-// demand returns how much more than the noise a text has to score: twice as much if it has
-// half of what is needed.
+// demand returns the factor by which a text must exceed the noise: 2 if it contains half of what
+// is needed.
 func (q measured) demand(x *bm25.Index, text bm25.Ref) float64 {
 	shared := leastShared
 	for i := range q.terms {

@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// Files hold documents: one, or one for each record. What is broken is named, and
-// what could be read of it is there; nothing of it harms the rest.
+// A file is one document, or one for each record. A broken file is reported, its readable part is
+// used, and other files are not affected.
 func TestFormats(t *testing.T) {
 	fsys := fstest.MapFS{
 		"page.html":      {Data: []byte("<title>T</title><nav>menu</nav><h1>Page</h1><p>Found on a page.")},
@@ -71,7 +71,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Attributes are part of what a base holds, with their types.
+// Attributes and their types are part of the generation.
 func TestAttributesInGeneration(t *testing.T) {
 	seen := map[string]any{}
 	for _, value := range []any{nil, "1", 1.0, 2.0, true, "true"} {
@@ -90,7 +90,7 @@ func TestAttributesInGeneration(t *testing.T) {
 	}
 }
 
-// A document of ten million tokens is many chunks and nothing worse.
+// A document of ten million tokens just becomes many chunks.
 //
 // Row K9 of deploy/CONTRIBUTING.md.
 func TestHugeDocument(t *testing.T) {

@@ -10,19 +10,19 @@ import (
 	"sidenote/retrieval/knowledge/index/dense"
 )
 
-// A fusedHit is a text that was found by its words, by its vector or by both.
+// A fusedHit is a text that was found by words, by vector or by both.
 type fusedHit struct {
 	bm25.Ref
 	score  float64 // fused
-	words  float64 // the score of its words; 0 where it was not found by them
-	cosine float64 // 0 where it has no vector
+	words  float64 // BM25 score; 0 if it was not found by words
+	cosine float64 // 0 if it has no vector
 	weight float64 // of the cosine
-	rank   int     // by vector, from 1; 0 where it was not found by it
+	rank   int     // rank by vector, from 1; 0 if it was not found by vector
 
-	byWords, byCosine float64 // what they are of the fused score
+	byWords, byCosine float64 // the parts of score
 }
 
-// arm returns what says most for the hit.
+// arm returns the arm that contributes most to the score.
 func (h *fusedHit) arm() retrieval.Arm {
 	if h.byCosine > h.byWords {
 		return retrieval.ArmVector
@@ -31,15 +31,16 @@ func (h *fusedHit) arm() retrieval.Arm {
 }
 
 const (
-	// armDepth is how many candidates of each arm the distributions of scores are of, and at
-	// least how many are fused.
+	// armDepth is how many candidates of each arm the score distributions are computed from, and
+	// the least number that are fused.
 	armDepth = 100
-	// fusedUnit is the unit of fused scores: rounded, they take less room in caches.
+	// fusedUnit is the unit that fused scores are rounded to, so that they take less space in
+	// caches.
 	fusedUnit = 1.0 / (1 << 20)
 )
 
-// merge brings what was found by words and by vector into one list: first that by words, in its
-// order. cosine returns that of a text, 0 for one without a vector.
+// merge combines the hits by words and by vector into one list: first those by words, in their
+// order. cosine returns the cosine of a text, 0 if it has no vector.
 func merge(words []bm25.Hit, vectors []dense.Hit, cosine func(bm25.Ref) (float64, error)) ([]fusedHit, error) {
 	at := make(map[bm25.Ref]int, len(words)+len(vectors))
 	hits := make([]fusedHit, 0, len(words)+len(vectors))
@@ -66,8 +67,8 @@ func merge(words []bm25.Hit, vectors []dense.Hit, cosine func(bm25.Ref) (float64
 	return hits, nil
 }
 
-// fuseScores scores what merge returns by scores and cosines on one scale, and sorts it. texts is
-// how many there are to be found.
+// fuseScores computes fused scores of merged hits from normalized scores and cosines, and sorts
+// the hits. texts is the number of texts that were searched.
 func fuseScores(hits []fusedHit, vectors []dense.Hit, texts int) {
 	scores, cosines := make([]float64, 0, armDepth), make([]float64, 0, armDepth)
 	for i := range hits[:min(len(hits), armDepth)] {
@@ -75,7 +76,7 @@ func fuseScores(hits []fusedHit, vectors []dense.Hit, texts int) {
 			scores = append(scores, hits[i].words)
 		}
 	}
-	for len(scores) < min(armDepth, texts) { // no other text has a word of the question
+	for len(scores) < min(armDepth, texts) { // no other text contains a word of the question
 		scores = append(scores, 0)
 	}
 	for _, h := range vectors[:min(len(vectors), armDepth)] {
@@ -94,7 +95,7 @@ func fuseScores(hits []fusedHit, vectors []dense.Hit, texts int) {
 	sortFused(hits)
 }
 
-// fuseRanks scores what merge returns by its ranks, and sorts it.
+// fuseRanks computes fused scores of merged hits from their ranks, and sorts the hits.
 func fuseRanks(hits []fusedHit) {
 	for i := range hits {
 		h := &hits[i]
@@ -108,7 +109,7 @@ func fuseRanks(hits []fusedHit) {
 	sortFused(hits)
 }
 
-// sortFused adds up what words and cosine are of the scores, and puts the best hits first.
+// sortFused adds the two parts of the scores and sorts hits, best first.
 func sortFused(hits []fusedHit) {
 	for i := range hits {
 		h := &hits[i]

@@ -13,11 +13,11 @@ import (
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
-// version names everything in this package that turns the same documents into
-// other chunks or another floor: change it with the chunker or the calibration.
+// version stands for everything in this package that affects chunks or floor. Change it when the
+// chunker or the calibration changes.
 const version = "8"
 
-// Generation returns the digest of a base: the sum of its documents with the versions of
+// Generation returns the digest of a base: the sum of its documents combined with the versions of
 // everything that reads them. deps is Deps.Version.
 func Generation(sum chunk.Sum, deps string) string {
 	parts := []string{"sidenote knowledge", version, analysis.Version, office.DOCXVersion, strconv.Itoa(chunk.MaxTokens), deps}
@@ -28,15 +28,15 @@ func Generation(sum chunk.Sum, deps string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ReaderBytes is the length of a reader's name.
+// ReaderBytes is the length of a ReaderName.
 const ReaderBytes = 8
 
-// A ReaderName names everything that turns a file of one format into chunks: a document
-// that another reader has cut has to be read again. The analyser is not part of it, as the
-// index is made of chunks.
+// A ReaderName identifies everything that turns a file of one format into chunks. A document cut
+// by another reader must be read again. The analyser is not included, because the index can be
+// rebuilt from chunks.
 type ReaderName [ReaderBytes]byte
 
-// Readers are the names of the readers, by extract.Format. No two are equal.
+// Readers are the reader names, indexed by extract.Format. All are distinct.
 type Readers []ReaderName
 
 // Readers returns the readers of this process.
@@ -49,13 +49,13 @@ func (d Deps) Readers() Readers {
 	return names
 }
 
-// OfPut returns the reader of documents that come from no file.
+// OfPut returns the reader of documents that do not come from a file.
 func (r Readers) OfPut() ReaderName { return r[extract.Unknown] }
 
-// Has tells whether a name is one of these.
+// Has reports whether name is one of r.
 func (r Readers) Has(name ReaderName) bool { return slices.Contains(r, name) }
 
-// readerVersion returns the version of a reader that is no part of extract, "" for the others.
+// readerVersion returns the version of a reader outside package extract, and "" for the others.
 func (d Deps) readerVersion(f extract.Format) string {
 	switch {
 	case f == extract.DOCX:

@@ -14,64 +14,62 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// keptUnions is the number of sets of bases that are kept ready to be searched as one. Each
-// takes 4 bytes a text.
+// keptUnions is the number of base combinations that are kept ready for search. Each takes 4 bytes
+// per text.
 const keptUnions = 16
 
-// A Group is embedded bases that rank as one: it answers a query from all bases that the
-// query names, with the ranking, scores and floor of one base that has the documents of
-// these, and of no others.
+// A Group searches several embedded bases as one: it answers a query from all bases that the query
+// names, with the ranking, scores and floor of a single base that has exactly their documents.
 //
-// A base that is still to be indexed is left out, and so is one that is damaged: the answer
-// is then partial, and its Bases are those that were searched. There is an error where none
-// is left.
+// A base that is not indexed yet or is damaged is left out: the result is then partial, and its
+// Bases are those that were searched. It is an error if none is left.
 //
-// After a base has changed, the floor is measured anew, in some 4 µs a text. An answer that
-// would wait for that longer than Wait has an estimate, and is provisional.
+// After a base has changed, the floor is measured again, in about 4 µs per text. A search that
+// would wait for that longer than Wait uses an estimate, and its result is provisional.
 //
-// The fields do not change once it is in use. It is safe for concurrent use.
+// The fields must not change after the first use. A Group is safe for concurrent use.
 type Group struct {
-	// Base returns the base of an id, nil where there is none.
+	// Base returns the base with an id, nil if there is none.
 	Base func(id string) *Base
-	// Analysed knows the words of questions; nil for none.
+	// Analysed caches the analysis of questions; may be nil.
 	Analysed *analysis.Recent
-	// Searched is told what came of each base of each search; it may be nil.
+	// Searched, if not nil, is called with the outcome of each base of each search.
 	Searched func(id string, reason retrieval.Reason)
-	// Start runs f in the background; f ends early with its context.
+	// Start runs f in the background; f returns early when its context ends.
 	Start func(f func(ctx context.Context))
-	// Wait is how long an answer waits for a floor at most.
+	// Wait is the longest time that a search waits for a floor.
 	Wait time.Duration
-	// Questions makes the vectors of questions to bases that have vectors; nil where none has.
+	// Questions embeds questions to bases that have vectors; nil to search by words only.
 	Questions Questions
-	// VectorsOnly ranks by cosine alone, without a floor, what has vectors: it measures what they
-	// contribute. Without Questions a Group measures that of words.
+	// VectorsOnly ranks bases that have vectors by cosine alone, without a floor, to measure what
+	// vectors contribute. A Group without Questions measures words alone.
 	VectorsOnly bool
 
 	recent index.RecentTexts
 	rooms  sync.Pool // see extent
 
 	mu   sync.Mutex
-	kept map[string]*union // by the ids of the bases; keptUnions at most
-	uses uint64            // counts what is asked of kept
+	kept map[string]*union // by base ids, comma-separated; at most keptUnions
+	uses uint64            // a logical clock for kept
 
-	measuring sync.Mutex // held while a floor is measured: one at a time leaves processors to requests
+	measuring sync.Mutex // held while a floor is measured, so that only one processor is busy with it
 }
 
-// An attempt is what came of searching some bases together.
+// An attempt is the outcome of searching some bases together.
 type attempt struct {
 	holders []holder // those that are indexed
 	res     *retrieval.Result
 	err     error
-	broken  string // the base because of which there is an error; "" if there is none, or it is no base's
+	broken  string // the base that caused err; "" if none
 }
 
-// Retrieve answers from the bases in q.Bases as Base.Retrieve does from one.
+// Retrieve is like Base.Retrieve, for all bases in q.Bases.
 func (g *Group) Retrieve(ctx context.Context, q retrieval.Query) (res retrieval.Result, err error) {
 	err = g.Find(ctx, &q, &res)
 	return res, err
 }
 
-// Find is Retrieve into res, with hits where that comes with room for them.
+// Find is like Retrieve, but stores the result in res: as hits if res.Hits has capacity.
 func (g *Group) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
 	asHits := cap(res.Hits) > 0
 	var few [fewTerms]bm25.Term
@@ -96,14 +94,14 @@ func (g *Group) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Res
 	}
 }
 
-// promptTexts is up to how many texts a search takes less time, some tens of µs, than what a
-// cache in front of it does.
+// promptTexts is the number of texts up to which a search takes less time (some tens of µs) than a
+// cache lookup would.
 const promptTexts = 4096
 
-// Prompt tells whether the bases of q have few texts and a floor, and no vectors, for which that
-// of the question would be waited for.
+// Prompt reports whether a search for q returns at once: the bases have few texts and a measured
+// floor, and no vectors that would require embedding the question.
 func (g *Group) Prompt(q *retrieval.Query) bool {
-	if len(q.Bases) == 1 { // which need not be joined
+	if len(q.Bases) == 1 { // a single base is not joined
 		texts, known := g.textsAtOnce(g.holder(q.Bases[0].Knowledge))
 		return known && texts <= promptTexts
 	}
@@ -129,7 +127,7 @@ func (g *Group) Prompt(q *retrieval.Query) bool {
 	}
 }
 
-// textsAtOnce returns how many texts a base has; false where it cannot answer at once.
+// textsAtOnce returns the number of texts of a base; false if it cannot be searched at once.
 func (g *Group) textsAtOnce(h holder) (n int, ok bool) {
 	if h.content == nil || g.Questions != nil && h.content.vectors != nil {
 		return 0, false
@@ -137,7 +135,7 @@ func (g *Group) textsAtOnce(h holder) (n int, ok bool) {
 	return h.content.Chunks(), true
 }
 
-// idsOf returns the bases of a query by id, each once.
+// idsOf returns the distinct ids of the bases of a query, sorted.
 func idsOf(bases []retrieval.Ref) []string {
 	ids := make([]string, len(bases))
 	for i, ref := range bases {
@@ -153,7 +151,7 @@ func (g *Group) tell(id string, reason retrieval.Reason) {
 	}
 }
 
-// search answers into res from those of some bases that are indexed.
+// search searches those bases of ids that are indexed and stores the result in res.
 func (g *Group) search(ctx context.Context, q *retrieval.Query, terms []bm25.Term, ids []string, res *retrieval.Result, asHits bool) (a attempt) {
 	a.res = res
 	defer func() {
@@ -193,7 +191,7 @@ func (g *Group) search(ctx context.Context, q *retrieval.Query, terms []bm25.Ter
 	return a
 }
 
-// breaking returns the first of some bases a search in which panics, "" if none does.
+// breaking returns the first base whose search panics, "" if none does.
 func (g *Group) breaking(ctx context.Context, q *retrieval.Query, terms []bm25.Term, ids []string) string {
 	if len(ids) == 1 {
 		return ids[0]
@@ -206,7 +204,7 @@ func (g *Group) breaking(ctx context.Context, q *retrieval.Query, terms []bm25.T
 	return ""
 }
 
-// reason says what came of one base.
+// reason returns the outcome for one base.
 func (a *attempt) reason(id string) retrieval.Reason {
 	i := slices.IndexFunc(a.holders, func(h holder) bool { return h.id == id })
 	switch {
@@ -228,7 +226,7 @@ func (a *attempt) reason(id string) retrieval.Reason {
 	return retrieval.ReasonNoMatch
 }
 
-// absent returns bases that are not indexed.
+// absent returns refs without a generation, for bases that are not indexed.
 func absent(ids []string) []retrieval.Ref {
 	list := make([]retrieval.Ref, len(ids))
 	for i, id := range ids {

@@ -22,10 +22,10 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// basesByID are bases, as a Group asks for them.
+// basesByID maps ids to bases, for Group.Base.
 type basesByID map[string]*knowledge.Base
 
-// group returns the group of the bases. Floors are measured before anybody asks.
+// group returns a group of the bases. Floors are measured synchronously.
 func (s basesByID) group() *knowledge.Group {
 	return &knowledge.Group{
 		Base: func(id string) *knowledge.Base { return s[id] }, Wait: time.Minute,
@@ -33,7 +33,7 @@ func (s basesByID) group() *knowledge.Group {
 	}
 }
 
-// refs names bases in any state.
+// refs returns references to bases without generations.
 func refs(ids ...string) (list []retrieval.Ref) {
 	for _, id := range ids {
 		list = append(list, retrieval.Ref{Knowledge: id})
@@ -49,8 +49,8 @@ func holding(t testing.TB, id string, texts map[string]string) *knowledge.Base {
 	return b
 }
 
-// asOne writes the sources of several bases as those of one base, in which each document is
-// called base/id.
+// asOne converts sources of several bases to those of one base, in which each document is called
+// base/id.
 func asOne(sources []retrieval.Source) []retrieval.Source {
 	out := slices.Clone(sources)
 	for i := range out {
@@ -59,12 +59,12 @@ func asOne(sources []retrieval.Source) []retrieval.Source {
 	return out
 }
 
-// drawDocuments draws documents of few words, so that many scores are nearly equal.
+// drawDocuments draws documents with few distinct words, so that many scores are nearly equal.
 func drawDocuments(t *rapid.T) []chunk.Document {
 	var list []chunk.Document
 	for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-9]`), 0, 12, rapid.ID[string]).Draw(t, "ids") {
 		words := rapid.SliceOfN(rapid.SampledFrom(strings.Fields("ant bee cat dog elk # fox")), 1, 12).Draw(t, "words")
-		filler := strings.Repeat("the of and ", rapid.SampledFrom([]int{0, 60}).Draw(t, "filler")) // so long sections are chunks of their own
+		filler := strings.Repeat("the of and ", rapid.SampledFrom([]int{0, 60}).Draw(t, "filler")) // makes long sections chunks of their own
 		list = append(list, chunk.Document{
 			ID: id, Text: strings.ReplaceAll(strings.Join(words, " "), "#", "\n\n"+filler+"\n\n# S\n\n") + "\n\n" + filler, Markdown: true, Attributes: knowledgetest.DrawAttributes(t),
 		})
@@ -72,11 +72,11 @@ func drawDocuments(t *rapid.T) []chunk.Document {
 	return list
 }
 
-// The bases that a query names answer as one base that has all their documents, and has
-// them under the ids base/id: the same sources in the same order with the same scores, and
-// the same floor. It is so on any number of segments, with documents gone and written anew,
-// under any filter, and whatever other bases hold. The ids of the bases have one length, so
-// that ids base/id stand in the order of base, then id.
+// The bases of a query answer like one base that has all their documents under the ids base/id:
+// the same sources in the same order with the same scores, and the same floor. This holds for any
+// number of segments, with deleted and rewritten documents, with any filter, and whatever other
+// bases contain. The ids of the bases have one length, so that the ids base/id are in the order of
+// base, then id.
 func TestGroupIsOneBase(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
@@ -145,7 +145,7 @@ func TestGroupIsOneBase(t *testing.T) {
 	})
 }
 
-// A base that is about something no longer loses to one that mentions it.
+// A base about a subject is no longer ranked below one that only mentions it.
 func TestGroupRanksAcross(t *testing.T) {
 	about, mentions := map[string]string{}, map[string]string{}
 	for i := range 40 {
@@ -167,14 +167,14 @@ func TestGroupRanksAcross(t *testing.T) {
 	}
 }
 
-// told is what a Group told of its bases, in turn.
+// told records the calls of Group.Searched.
 type told []string
 
 func (x *told) searched(id string, reason retrieval.Reason) {
 	*x = append(*x, fmt.Sprintf("%s:%s", id, reason))
 }
 
-// What is wrong with one base is not wrong with the others.
+// A failing base does not affect the others.
 func TestGroupLeavesOut(t *testing.T) {
 	handbook := knowledgetest.Handbook()
 	whole := func() basesByID {
@@ -185,7 +185,7 @@ func TestGroupLeavesOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(basesByID)
 		ids    []string
-		want   string // bases searched, reason, what was told
+		want   string // bases searched, reason, calls of Searched
 	}{
 		"whole":       {func(basesByID) {}, []string{"a", "b"}, "a b  [a: b:]"},
 		"no match":    {func(s basesByID) { s["b"] = holding(t, "b", nil) }, []string{"a", "b"}, "a b  [a: b:no-match]"},
@@ -204,7 +204,7 @@ func TestGroupLeavesOut(t *testing.T) {
 		g := bases.group()
 		g.Searched = tells.searched
 		g.Start = func(f func(context.Context)) {
-			defer func() { _ = recover() }() // as the tasks of a process do
+			defer func() { _ = recover() }() // like the tasks of a process
 			f(context.Background())
 		}
 		for range 2 {
@@ -235,7 +235,7 @@ func TestGroupLeavesOut(t *testing.T) {
 	}
 }
 
-// broken returns a base any search of which panics, as its memory was written over.
+// broken returns a base whose searches all panic, because its memory was overwritten.
 func broken(t *testing.T, id string) *knowledge.Base {
 	t.Helper()
 	c, err := knowledge.Scribbled(t.Context(), deps(), chunk.Document{ID: "z.md", Text: "Parental advice."})
@@ -247,8 +247,8 @@ func broken(t *testing.T, id string) *knowledge.Base {
 	return b
 }
 
-// While a floor is being measured, answers do not wait for it longer than they may. They are
-// of the documents that are there now, with an estimate, and say so.
+// While a floor is being measured, answers wait for it at most for the allowed time. They use the
+// current documents with an estimated floor, and are marked as provisional.
 func TestGroupIsProvisional(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		texts := knowledgetest.Handbook()
@@ -279,7 +279,7 @@ func TestGroupIsProvisional(t *testing.T) {
 		measures[0](t.Context())
 		right := ask(0, false)
 
-		// A document goes: no answer has it any more, and the floor from before stands in.
+		// A document is deleted: no answer contains it any more, and the previous floor is used.
 		gone := right.Sources[0]
 		delete(texts, gone.Doc)
 		bases["a"].Swap(build(t, texts))
@@ -294,7 +294,7 @@ func TestGroupIsProvisional(t *testing.T) {
 		measures[1](t.Context())
 		ask(0, false)
 
-		// What nobody has asked for since is not made again, and its measurement ends.
+		// A union without searches since the last change is not rebuilt, and its measurement ends.
 		g.Changed("a")
 		bases["a"].Swap(build(t, knowledgetest.Handbook()))
 		g.Changed("a")
@@ -304,14 +304,14 @@ func TestGroupIsProvisional(t *testing.T) {
 			t.Errorf("measured %d times, %d are kept", len(measures), g.KeptUnions())
 		}
 		measures[2](t.Context())
-		// What takes longer than answers may wait is not waited for.
+		// A measurement longer than the allowed wait is not waited for.
 		g.Wait = time.Microsecond
 		ask(0, true)
 		measures[3](t.Context())
 		ask(0, false)
 		bases["b"].Swap(build(t, map[string]string{"x.md": "Parental guidance."}))
 		g.Changed("b")
-		// A process that is ending measures nothing.
+		// A process that is shutting down measures nothing.
 		g.Wait = 100 * time.Millisecond
 		ended, end := context.WithCancel(t.Context())
 		end()
@@ -321,7 +321,7 @@ func TestGroupIsProvisional(t *testing.T) {
 	})
 }
 
-// No more unions are kept than those asked for last.
+// Only the most recently used unions are kept.
 func TestGroupKeepsFew(t *testing.T) {
 	bases := basesByID{}
 	for i := range 8 {

@@ -12,17 +12,16 @@ import (
 	"sidenote/retrieval/knowledge/index/dense"
 )
 
-// Questions makes the vectors of questions. One that comes too late for a caller is kept for
-// the next.
+// Questions embeds questions. A vector that is too late for a caller is kept for the next.
 type Questions interface {
-	// Question returns the vector of a tenant's question. It returns when ctx ends.
+	// Question returns the vector of a tenant's question. It returns early when ctx ends.
 	Question(ctx context.Context, tenant, text string) ([]float32, error)
 }
 
-// An asked is the vector of a question, which is made while the words are searched.
+// An asked is a question vector that is computed while words are searched.
 type asked struct {
 	came   chan askedVector
-	weight float64 // of cosines, see retrieval.Settings.DenseWeight; 0: what was measured of each base
+	weight float64 // of cosines, see retrieval.Settings.DenseWeight; 0: as measured for each base
 	fusion retrieval.Fusion
 }
 
@@ -31,8 +30,7 @@ type askedVector struct {
 	err    error
 }
 
-// ask begins to make the vector of a question; nil where the extent has no vectors to compare
-// it with.
+// ask starts to embed a question. It returns nil if the extent has no vectors to compare with.
 func (g *Group) ask(ctx context.Context, q *retrieval.Query, e *extent) *asked {
 	if g.Questions == nil || e.content.vectors == nil {
 		return nil
@@ -40,9 +38,9 @@ func (g *Group) ask(ctx context.Context, q *retrieval.Query, e *extent) *asked {
 	return g.begin(ctx, q)
 }
 
-// begin is ask for an extent that has vectors: only for that does the query outlive the search.
+// begin is ask for an extent with vectors. It is separate so that the query escapes only here.
 func (g *Group) begin(ctx context.Context, q *retrieval.Query) *asked {
-	a := &asked{came: make(chan askedVector, 1), weight: q.Settings.DenseWeight, fusion: q.Settings.Fusion} // room for a late vector, for which nobody waits
+	a := &asked{came: make(chan askedVector, 1), weight: q.Settings.DenseWeight, fusion: q.Settings.Fusion} // buffered: nobody may wait for a late vector
 	tenant, text := q.Tenant, wholeQuestion(q)
 	go func() {
 		var v askedVector
@@ -57,8 +55,8 @@ func (g *Group) begin(ctx context.Context, q *retrieval.Query) *asked {
 	return a
 }
 
-// wholeQuestion returns a question with the turns that join it, a line each: a vector knows no
-// weights.
+// wholeQuestion returns the question after its previous turns, one per line, as a vector cannot
+// weight them.
 func wholeQuestion(q *retrieval.Query) string {
 	if len(q.Previous) == 0 {
 		return q.Text
@@ -70,15 +68,15 @@ func wholeQuestion(q *retrieval.Query) string {
 	return strings.Join(append(lines, q.Text), "\n")
 }
 
-// spared is the part of the time left that is not waited for a vector, and leastSpared what is
-// left at least: what comes after it takes some milliseconds.
+// 1/spared of the remaining time, but at least leastSpared, is not spent waiting for a vector: the
+// steps after it take some milliseconds.
 const (
 	spared      = 10
 	leastSpared = 10 * time.Millisecond
 )
 
-// await returns the question of the vector. It is late when little is left until the caller
-// wants an answer.
+// await returns the vector of the question. It fails if the vector is not there shortly before the
+// caller's deadline.
 func (a *asked) await(ctx context.Context) (*dense.Question, error) {
 	var late <-chan time.Time
 	if by, known := retrieval.AnswerBy(ctx); known {
@@ -101,9 +99,8 @@ func (a *asked) await(ctx context.Context) (*dense.Question, error) {
 	return dense.NewQuestion(v.vector)
 }
 
-// hybrid returns the best k texts by words and vectors together. Where the vector of the
-// question is late or cannot be had, or those of texts are damaged, it is by words alone and
-// the stage is told.
+// hybrid returns the best k texts by words and vectors together. If the vector of the question is
+// late or unavailable, or vectors are damaged, it returns those by words alone, and the stage.
 func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap) (found, retrieval.Stage, error) {
 	words, err := e.best(ctx, terms, max(k, armDepth), allowed, nil)
 	if err != nil {
@@ -127,8 +124,8 @@ func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *asked, k i
 	return f, "", nil
 }
 
-// fused waits for the vector of the question and brings what it finds together with what was
-// found by words. Damage is reported.
+// fused waits for the vector of the question and fuses the hits by vector with the hits by words.
+// It reports damage.
 func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int, allowed []bm25.Bitmap) (hits []fusedHit, err error) {
 	q, err := asked.await(ctx)
 	if err != nil {
@@ -176,15 +173,15 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int
 	return hits, err
 }
 
-// trust tells how far cosines tell an answer from noise in the base of a text, from 0 to 1:
-// vectors that know nothing of its language do not.
+// trust returns how far cosines tell an answer from noise in the base of a text, from 0 to 1. It
+// is low if the model does not know the language of the base.
 func (e extent) trust(ref bm25.Ref) float64 {
 	weight, _ := e.of(ref).content.DenseWeight()
 	return weight / retrieval.DefaultDenseWeight
 }
 
-// byVectors returns the best k texts by their vectors alone, none and the stage where that of
-// the question cannot be had.
+// byVectors returns the best k texts by vector alone; none, and the stage, if the question has no
+// vector.
 func (e extent) byVectors(ctx context.Context, asked *asked, k int, allowed []bm25.Bitmap) (f found, _ retrieval.Stage, err error) {
 	q, err := asked.await(ctx)
 	if err != nil {
@@ -202,7 +199,7 @@ func (e extent) byVectors(ctx context.Context, asked *asked, k int, allowed []bm
 	return f, "", err
 }
 
-// wordsOf returns the machine words of bitmaps, nil for none.
+// wordsOf returns bitmaps as slices of machine words; nil for nil.
 func wordsOf(allowed []bm25.Bitmap) [][]uint64 {
 	if allowed == nil {
 		return nil
@@ -214,7 +211,7 @@ func wordsOf(allowed []bm25.Bitmap) [][]uint64 {
 	return words
 }
 
-// tellOfVectors reports an error that tells of damage in vectors.
+// tellOfVectors reports an error that indicates damaged vectors.
 func (e extent) tellOfVectors(err error) {
 	if damage := e.content.segments.Embeddings().Damage(err); damage != nil {
 		e.content.tell(damage)

@@ -16,9 +16,9 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// BenchmarkHybrid is the processor time of a question of ten words to a base with vectors of 384
-// dimensions, without the making of its own: by words, and by both. In plain runs there are
-// 10,000 chunks, with SIDENOTE_LONG=1 a hundred thousand.
+// BenchmarkHybrid measures the processor time of a question of ten words to a base with vectors of
+// 384 dimensions, without embedding the question: by words, and by both. There are 10,000 chunks,
+// or a hundred thousand with SIDENOTE_LONG=1.
 func BenchmarkHybrid(b *testing.B) {
 	chunks := 10_000
 	if os.Getenv("SIDENOTE_LONG") != "" {
@@ -36,7 +36,7 @@ func BenchmarkHybrid(b *testing.B) {
 	for i := range chunks {
 		documents = append(documents, chunk.Document{ID: fmt.Sprintf("d%06d", i), Text: words(60)})
 	}
-	vector := func(text string) []float32 { // in a cone, as those of texts are
+	vector := func(text string) []float32 { // in a cone, like vectors of texts
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(text))
 		r := rand.New(rand.NewPCG(h.Sum64(), 1))

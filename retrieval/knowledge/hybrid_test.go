@@ -28,7 +28,7 @@ func (f questionFunc) Question(ctx context.Context, _, text string) ([]float32, 
 	return f(ctx, text)
 }
 
-// Embed makes it an embedder.
+// Embed implements an embedder.
 func (f questionFunc) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	v, err := f(ctx, texts[0])
 	return [][]float32{v}, err
@@ -38,8 +38,8 @@ func byWords(_ context.Context, text string) ([]float32, error) {
 	return servicestest.Vector(text, servicestest.Dimensions), nil
 }
 
-// withVectors returns a group of bases all of whose chunks have vectors but for those that contain a
-// word.
+// withVectors returns a group of bases all of whose chunks have vectors, except those that contain
+// the word without.
 func withVectors(t fatal, without string, bases map[string][]chunk.Document) *knowledge.Group {
 	t.Helper()
 	by := basesByID{}
@@ -61,13 +61,13 @@ func withVectors(t fatal, without string, bases map[string][]chunk.Document) *kn
 	return g
 }
 
-// fatal is a test of any kind.
+// fatal is a test, benchmark or rapid test.
 type fatal interface {
 	Helper()
 	Fatal(...any)
 }
 
-// staff are documents about leave, and others.
+// staff returns documents about leave, and others.
 func staff() (list []chunk.Document) {
 	for i, text := range []string{
 		"Parental leave takes fourteen weeks.", "Holidays are thirty days a year.", "The laptop is replaced after three years.",
@@ -84,8 +84,8 @@ func questionOf(text string, bases ...string) retrieval.Query {
 	return q
 }
 
-// What is found by vector alone stands beside what is found by words, each with its arm; what a
-// filter hides comes by neither. A name that one text has is found first.
+// Hits by vector alone and hits by words are returned together, each with its arm; documents
+// hidden by a filter are found by neither. A name that occurs in one text is found first.
 func TestArms(t *testing.T) {
 	g := withVectors(t, "Visitors", map[string][]chunk.Document{"a": staff()[:5], "b": staff()[5:]})
 	res, err := g.Retrieve(t.Context(), questionOf("E0382 leave", "a", "b"))
@@ -117,7 +117,7 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// Vectors weigh what the policy says, and words the rest.
+// Vectors have the weight of the policy, and words the rest.
 func TestDenseWeight(t *testing.T) {
 	g := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
 	g.Questions = questionFunc(func(context.Context, string) ([]float32, error) {
@@ -133,8 +133,8 @@ func TestDenseWeight(t *testing.T) {
 	}
 }
 
-// By ranks, a score is what the ranks of a chunk by words and by vector give to it, at their weights,
-// and the least score turns away what is no answer as it does with scores.
+// With fusion by ranks, a score is computed from the weighted ranks by words and by vector, and
+// the floor rejects non-answers as with scores.
 func TestFusedByRanks(t *testing.T) {
 	g := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
 	words := &knowledge.Group{Base: g.Base, Start: g.Start, Wait: g.Wait}
@@ -163,7 +163,7 @@ func TestFusedByRanks(t *testing.T) {
 	}
 }
 
-// No chunk comes twice, whatever is asked, and what is told of a search is what it finds.
+// No chunk is returned twice, and Explain agrees with the search.
 func TestHybridIsExplained(t *testing.T) {
 	g := withVectors(t, "laptop", map[string][]chunk.Document{"a": staff()[:6], "b": staff()[6:]})
 	rapid.Check(t, func(t *rapid.T) {
@@ -198,8 +198,8 @@ func TestHybridIsExplained(t *testing.T) {
 	})
 }
 
-// A question whose vector is late is answered by words in time, and is not kept as whole; the next
-// one has the vector.
+// A question whose vector is late is answered by words in time, and the result is not complete;
+// the next one has the vector.
 func TestLateVector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -261,7 +261,7 @@ func TestLateVector(t *testing.T) {
 	})
 }
 
-// A service that fails, or answers with what is no vector of the base, costs the vectors alone.
+// A failing embedder, or one that returns unsuitable vectors, costs only the search by vector.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestWrongVectors(t *testing.T) {
@@ -286,7 +286,7 @@ func TestWrongVectors(t *testing.T) {
 	}
 }
 
-// The turns that join a question join its vector.
+// Previous turns are part of the embedded question.
 func TestVectorOfFollowUp(t *testing.T) {
 	g := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
 	var asked []string
@@ -304,12 +304,12 @@ func TestVectorOfFollowUp(t *testing.T) {
 	}
 }
 
-// What cosines mean is measured: messages about nothing get no source, a question in other words
-// than a text's gets it.
+// The cosine floor is measured: messages about nothing get no source, a question that uses a
+// synonym gets one.
 func TestFloorOfCosines(t *testing.T) {
 	var documents []chunk.Document
 	topics := strings.Fields("leave holiday laptop visitor training office expense overtime bicycle canteen")
-	for i := range 200 { // texts alike are of one topic
+	for i := range 200 { // similar texts have one topic
 		topic := topics[i%len(topics)]
 		text := fmt.Sprintf("%s rules for every %s %s number%d", topic, topic, topic, i)
 		if i == 17 {
@@ -317,7 +317,7 @@ func TestFloorOfCosines(t *testing.T) {
 		}
 		documents = append(documents, chunk.Document{ID: fmt.Sprintf("d%03d", i), Text: text})
 	}
-	vector := func(text string) []float32 { // a synonym is embedded as the word
+	vector := func(text string) []float32 { // a synonym is embedded like the word
 		return servicestest.Vector(strings.ReplaceAll(text, "vacation", "holiday"), servicestest.Dimensions)
 	}
 	c, err := knowledge.Embed(t.Context(), deps(), vector, documents)
@@ -328,7 +328,7 @@ func TestFloorOfCosines(t *testing.T) {
 	base.Swap(c)
 	g := basesByID{"a": base}.group()
 	g.Questions = questionFunc(func(_ context.Context, text string) ([]float32, error) {
-		if text == "emergency kill switch" { // names say nothing to the model
+		if text == "emergency kill switch" { // the model does not know names
 			text = "zebra"
 		}
 		return vector(text), nil
@@ -359,8 +359,8 @@ func TestFloorOfCosines(t *testing.T) {
 	}
 }
 
-// The parts of a hybrid search can be searched alone: without Questions by words, with VectorsOnly
-// by cosine, best first, and then nothing is found where the question has no vector.
+// The arms of a hybrid search can be used alone: words without Questions, cosine with VectorsOnly,
+// best first. With VectorsOnly nothing is found if the question has no vector.
 func TestVectorsOnly(t *testing.T) {
 	g := withVectors(t, "Visitors", map[string][]chunk.Document{"a": staff()[:5], "b": staff()[5:]})
 	g.VectorsOnly = true

@@ -12,8 +12,8 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// A question that names an identifier finds the text that has it before all texts that have
-// its parts, however often.
+// A question with an identifier finds the text that contains it before all texts that contain its
+// parts, however often.
 func TestIdentifiersMatchWhole(t *testing.T) {
 	f, err := os.Open("testdata/identifiers.txt")
 	if err != nil {

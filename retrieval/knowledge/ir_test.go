@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// A collection is a test collection that lies beside the repository.
+// A collection is a test collection stored beside the repository.
 type collection struct{ *eval.Collection }
 
 func readCollection(t *testing.T, name string) collection {
@@ -59,7 +59,7 @@ func topDocuments(sources []retrieval.Source) []retrieval.Source {
 	return ranked[:min(10, len(ranked))]
 }
 
-// The ranking is as good as it was when it was last looked at.
+// The ranking is at least as good as recorded.
 func TestRanking(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of questions")

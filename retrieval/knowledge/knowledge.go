@@ -14,28 +14,27 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// Deps is what reading needs from the rest of Sidenote.
+// Deps are the dependencies of reading documents.
 type Deps struct {
-	// Counter measures chunks. It is used by several goroutines at once.
+	// Counter measures chunks. It must be safe for concurrent use.
 	Counter retrieval.Counter
-	// Encodings count the tokens of chunks for a library, by name; they too are used by
-	// several goroutines at once. Sources come with the count in the query's encoding.
+	// Encodings count the tokens of chunks for a library, by name; they must be safe for
+	// concurrent use. Sources have the count in the query's encoding.
 	Encodings map[string]retrieval.Counter
-	// Neutralise changes everything in a document that looks like Sidenote's own tags, so
-	// that it is none; knowledge is the base that it goes into. It too is used by
-	// several goroutines at once; nil leaves texts as they are.
+	// Neutralise changes everything in a document that looks like one of Sidenote's own tags, so
+	// that it is not taken for one; knowledge is the base that the document belongs to. It must be
+	// safe for concurrent use; nil leaves texts unchanged.
 	Neutralise func(knowledge, text string) string
-	// Version names the behaviour of all of the above, and is part of the generation:
-	// replicas that read or count differently, such as two releases, must not share results
-	// or counts.
+	// Version identifies the behaviour of all of the above and is part of the generation: replicas
+	// that read or count differently, such as two releases, must not share results or counts.
 	Version string
-	// PDF reads PDF; nil leaves such files unread, as unsupported.
+	// PDF reads PDF files; if nil, they are skipped as unsupported.
 	PDF *pdf.Reader
-	// Room has the memory that a library reads documents in; nil is as much as there is.
+	// Room limits the memory in which a library reads documents; nil means no limit.
 	Room *folder.Room
-	// Apart extracts the documents of large files for a library, where Room is limited.
+	// Apart extracts large files for a library in a child process, if Room is limited.
 	Apart *folder.ChildReader
-	// Progress, if not nil, is told now and then how far reading has come; never
-	// twice at the same time.
+	// Progress, if not nil, is called from time to time with the progress of reading, never
+	// concurrently.
 	Progress func(folder.Progress)
 }

@@ -15,9 +15,9 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// Load reads the folder. What cannot or should not be read is skipped and listed in the
-// report. Errors are: a folder that cannot be opened, an invalid pattern or attribute, and
-// the end of ctx. Links are followed to files inside the folder only.
+// Load reads a folder. Files that cannot or should not be read are skipped and listed in the
+// report. It fails if the folder cannot be opened, a pattern or attribute is invalid, or ctx ends.
+// Links are followed only to files inside the folder.
 func Load(ctx context.Context, f folder.Folder, deps Deps) (*Content, folder.Report, error) {
 	source, err := folder.Open(f)
 	if err != nil {
@@ -27,8 +27,7 @@ func Load(ctx context.Context, f folder.Folder, deps Deps) (*Content, folder.Rep
 	return load(ctx, source, f, deps)
 }
 
-// FromFS is Load from a file system, such as documents embedded in the binary.
-// f.Path is not used.
+// FromFS is Load from a file system, such as documents embedded in the binary. f.Path is ignored.
 func FromFS(ctx context.Context, fsys fs.FS, f folder.Folder, deps Deps) (*Content, folder.Report, error) {
 	return load(ctx, folder.FromFS(fsys), f, deps)
 }
@@ -55,8 +54,8 @@ func load(ctx context.Context, source *folder.Source, f folder.Folder, deps Deps
 	})
 }
 
-// FromDocuments makes a Content of documents. Their order does not matter. An id that is
-// empty or comes twice is an error, and so is an attribute that chunk.Attribute refuses.
+// FromDocuments makes a Content of documents, in any order. An id that is empty or occurs twice is
+// an error, and so is an attribute that chunk.Attribute rejects.
 func FromDocuments(ctx context.Context, documents []chunk.Document, deps Deps) (*Content, folder.Report, error) {
 	checked := make([]chunk.Document, len(documents))
 	for i, d := range documents {
@@ -76,7 +75,7 @@ func FromDocuments(ctx context.Context, documents []chunk.Document, deps Deps) (
 type build struct {
 	base    string
 	deps    Deps
-	cut     [][]Cut // by number of the file
+	cut     [][]Cut // by file number
 	account *folder.Account
 }
 
@@ -84,7 +83,7 @@ func newBuild(base string, deps Deps, files int) *build {
 	return &build{base: base, deps: deps, cut: make([][]Cut, files), account: folder.NewAccount(base, files, deps.Progress)}
 }
 
-// run reads and cuts the documents side by side, then indexes them in order of id.
+// run reads and cuts the documents in parallel, then indexes them in order of id.
 func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) ([]chunk.Document, *folder.Skip)) (*Content, folder.Report, error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -121,11 +120,11 @@ func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) (
 	return c, *report, nil
 }
 
-// assemble indexes what was cut.
+// assemble indexes the cut documents.
 func (b *build) assemble(ctx context.Context) (*Content, error) {
 	all := slices.Concat(b.cut...)
 	b.cut = nil
-	// Of equal ids, that of a whole file comes before that of a part of one.
+	// Of equal ids, a whole file comes before a part of one.
 	slices.SortFunc(all, func(a, b Cut) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(min(len(a.Key), 1), min(len(b.Key), 1)), cmp.Compare(a.File, b.File))
 	})
@@ -147,7 +146,7 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 		if err := writer.Add(d.indexed(int64(i))); err != nil {
 			return nil, err
 		}
-		all[i].Chunks = nil // no longer needed here
+		all[i].Chunks = nil // not needed any more
 	}
 	if err := writer.Flush(); err != nil {
 		return nil, err

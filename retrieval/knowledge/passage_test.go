@@ -11,8 +11,8 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 )
 
-// A document is read on from any chunk, by who may find it. To others it is not there, in the
-// same words as what really is not.
+// A document can be read on from any chunk by callers who may find it. Others get the same error
+// as for a missing document.
 func TestPassage(t *testing.T) {
 	part := func(n string) string { return "## Part " + n + "\n\n" + strings.Repeat("ant "+n+" ", 300) + "\n\n" }
 	content, err := knowledge.Segmented(t.Context(), deps(),

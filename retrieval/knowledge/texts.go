@@ -13,14 +13,13 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// hitTexts reads the texts of what was found in some bases, in the contents that were
-// searched.
+// hitTexts reads the texts of hits, in the contents that were searched.
 type hitTexts struct {
 	extent
-	encoding string // in which tokens are counted
+	encoding string // encoding that tokens are counted in
 }
 
-// place is where a text is, for refOf.
+// place returns the place of a text; refOf is its inverse.
 func place(ref bm25.Ref) retrieval.Place {
 	return retrieval.Place{Kept: true, Segment: ref.Segment, Text: ref.Text}
 }
@@ -35,7 +34,7 @@ func (t *hitTexts) Mark(hits []retrieval.Hit) error {
 	})
 }
 
-// Sketch returns that of the terms of a hit's text.
+// Sketch returns the sketch of a hit's text.
 func (t *hitTexts) Sketch(of *retrieval.Hit) (read retrieval.Sketch, err error) {
 	return read, t.guard(func() error {
 		read = index.Sketch(t.content.segments, refOf(of.At))
@@ -54,7 +53,7 @@ func (t *hitTexts) Label(hits []*retrieval.Hit, add func(retrieval.Label)) error
 // Read reads the texts of sources, with their labels.
 func (t *hitTexts) Read(sources []*retrieval.Source) error {
 	return t.guard(func() error {
-		version, by := "", "" // of the counter, whose name takes a while to make
+		version, by := "", "" // version of the counter, and its name, which is expensive to make
 		for _, to := range sources {
 			if v := t.of(refOf(to.At)).content.options.Version; by == "" || v != version {
 				version, by = v, chunk.CounterName(v, t.encoding)
@@ -68,8 +67,8 @@ func (t *hitTexts) Read(sources []*retrieval.Source) error {
 	})
 }
 
-// label fills in the documents that sources are in, and what these and the sections are called. All
-// is copied as one: most of what a search costs beyond the index is memory.
+// label sets the document, name and section of sources. All strings share one allocation: memory
+// is most of what a search costs beyond the index.
 func (t *hitTexts) label(sources []*retrieval.Source) {
 	var room [2 << 10]byte
 	var lengths [64]int
@@ -105,7 +104,7 @@ func (t *hitTexts) read(to *retrieval.Source, counter string) (err error) {
 	return nil
 }
 
-// guard calls f, which reads texts. Its error names the base that it is about, if one is.
+// guard calls f, which reads texts. Its error names the base that is damaged, if any.
 func (t *hitTexts) guard(f func() error) error {
 	err := t.content.Guard(f)
 	if err == nil {
@@ -117,7 +116,7 @@ func (t *hitTexts) guard(f func() error) error {
 	return fmt.Errorf("read texts of knowledge %s: %w: %w", named(refs(t.holders)), retrieval.ErrUnavailable, err)
 }
 
-// damaged returns the base whose damage an error is about.
+// damaged returns the base that a DamageError is about.
 func (e extent) damaged(err error) (holder, bool) {
 	damage := (*index.DamageError)(nil)
 	if !errors.As(err, &damage) {
@@ -130,12 +129,12 @@ func (e extent) damaged(err error) (holder, bool) {
 	return e.holders[i], true
 }
 
-// Locate returns the texts of what the base found in its present generation.
+// Locate returns the texts of hits in the present generation of the base.
 func (b *Base) Locate(_ context.Context, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
 	return locate([]holder{{b.id, b.content.Load()}}, q, hits)
 }
 
-// Locate returns the texts of what the bases of q found together, as Base.Locate does of one.
+// Locate is like Base.Locate, for hits in the bases of q together.
 func (g *Group) Locate(_ context.Context, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
 	ids := idsOf(q.Bases)
 	holders := make([]holder, len(ids))
@@ -145,7 +144,7 @@ func (g *Group) Locate(_ context.Context, q retrieval.Query, hits []*retrieval.S
 	return locate(holders, q, hits)
 }
 
-// locate finds hits in bases that are in the generations of q.
+// locate finds hits in bases whose generations are those of q.
 func locate(holders []holder, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
 	for _, h := range holders {
 		if h.content == nil || !slices.Contains(q.Bases, h.ref()) {
@@ -168,9 +167,9 @@ func locate(holders []holder, q retrieval.Query, hits []*retrieval.Source) (retr
 	})
 }
 
-// find returns the text of a hit.
+// find returns the index reference of a hit.
 func (t *hitTexts) find(hit *retrieval.Source) (bm25.Ref, bool) {
-	first := 0 // segment of the base in the extent
+	first := 0 // number of the base's first segment in the extent
 	for _, h := range t.holders {
 		if h.id != hit.Knowledge {
 			first += len(h.content.segments)
@@ -185,7 +184,7 @@ func (t *hitTexts) find(hit *retrieval.Source) (bm25.Ref, bool) {
 	return bm25.Ref{}, false
 }
 
-// Passage reads on in a document: it is a retrieval.Reader.
+// Passage returns further chunks of a document. It implements retrieval.Reader.
 func (g *Group) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passage) (list []retrieval.Source, err error) {
 	missing := fmt.Errorf("%s/%s#%d: %w", p.Knowledge, p.Doc, p.First, retrieval.ErrNoHit)
 	if !slices.Contains(idsOf(q.Bases), p.Knowledge) {

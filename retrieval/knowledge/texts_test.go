@@ -15,7 +15,7 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// pointers returns the sources themselves.
+// pointers returns pointers to the sources.
 func pointers(sources []retrieval.Source) []*retrieval.Source {
 	list := make([]*retrieval.Source, len(sources))
 	for i := range sources {
@@ -24,14 +24,14 @@ func pointers(sources []retrieval.Source) []*retrieval.Source {
 	return list
 }
 
-// What a search found is found again by base, document and chunk, with a right hint of its
-// place or a wrong one, in a base of several segments and among several bases.
+// Hits can be located again by base, document and chunk, with a right or a wrong hint, in a base
+// of several segments and in several bases.
 func TestLocate(t *testing.T) {
 	var groups [][]chunk.Document
 	for s := range 3 {
 		var group []chunk.Document
 		for i := range 9 {
-			d := chunk.Document{ID: fmt.Sprintf("d%d.md", s*6+i), Markdown: true} // some replace those before
+			d := chunk.Document{ID: fmt.Sprintf("d%d.md", s*6+i), Markdown: true} // some replace earlier ones
 			for n := range 3 {
 				d.Text += fmt.Sprintf("## Part %d\n\nant %s of edition %d, document %d\n\n", n, strings.Repeat(fmt.Sprintf("word%d ", n), 200), s, i)
 			}
@@ -109,8 +109,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// Texts are those of the generation that was searched: after a change they are read where they
-// were, and nothing is found again of another generation.
+// Texts are those of the generation that was searched: after a change they are still read from it,
+// and hits of another generation cannot be located.
 func TestTextsOfTheGenerationSearched(t *testing.T) {
 	old, changed := build(t, map[string]string{"a.md": "The old ant."}), build(t, map[string]string{"a.md": "The new ant."})
 	base := knowledge.New("kb")

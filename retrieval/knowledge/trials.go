@@ -11,41 +11,41 @@ import (
 	"sidenote/retrieval/knowledge/index/dense"
 )
 
-// A Trial is a question whose answer is known without judgments: a sentence out of the middle of
-// a chunk, which is to be found among others by its vector (a known-item search). It tells whether
-// the model knows the language of a base.
+// A Trial is a question whose answer is known without human judgments: a sentence from the middle
+// of a chunk, which its vector should find among other chunks (known-item search). Trials measure
+// whether the model knows the language of a base.
 type Trial struct {
-	Question string // as questions are searched
+	Question string // in the form that questions are searched in
 	chunk    bm25.Ref
 }
 
 const (
-	// mostTrials is how many questions of a base are embedded for this; the mean of what becomes of
-	// them is known within .04 or so.
+	// mostTrials is how many questions of a base are embedded; their mean reciprocal rank is then
+	// known to about .04.
 	mostTrials = 96
-	// leastTrials is of how many a weight is measured at least.
+	// leastTrials is the fewest trials that a weight is measured from.
 	leastTrials = 8
-	// leastSentence is how many letters a sentence has at least, of East Asian scripts a third, and
-	// longestSentence how many bytes of one are asked.
+	// leastSentence is the fewest letters of a sentence (a third of that in East Asian scripts),
+	// and longestSentence the most bytes of a sentence that are used.
 	leastSentence   = 30
 	longestSentence = 400
-	// trialPool is how many chunks a sentence's own one is to be found among. It is the same for
-	// bases of any size; where there are less, a trial is easier and says less.
+	// trialPool is how many chunks the right one is ranked among. It is the same for bases of any
+	// size; with fewer chunks, a trial is easier and says less.
 	trialPool = 300
 
-	// unknownLanguage is the mean reciprocal rank of trials by vectors that know nothing of a
-	// language but signs and names, and knownLanguage what is enough for all of the weight. Of
-	// all-MiniLM-L6-v2, which was trained with English, .71 to .89 were measured in English and code,
-	// .40 to .57 in German, French and Spanish, .33 and .39 in Chinese; the page of package retrieval
-	// has sets that the two were not chosen on.
+	// unknownLanguage is the mean reciprocal rank of trials for vectors that know only signs and
+	// names of a language, and knownLanguage the rank from which vectors get their full weight.
+	// all-MiniLM-L6-v2, which was trained on English, reached .71 to .89 in English and code, .40
+	// to .57 in German, French and Spanish, .33 and .39 in Chinese. The page of package retrieval
+	// lists sets that were not used to choose the two values.
 	unknownLanguage = 0.3
 	knownLanguage   = 0.6
 )
 
-// Trials returns those of the texts in segments: always the same of the same texts, and hardly
-// others when some texts change; nil where there are too few. It ends before what is damaged.
+// Trials returns trials from the texts in segments: always the same for the same texts, and nearly
+// the same after a small change; nil if there are too few. It stops at the first damaged text.
 func Trials(segments index.Segments) (trials []Trial) {
-	_ = bm25.GuardMapped(func() error { // whoever reads the texts next reports it
+	_ = bm25.GuardMapped(func() error { // whoever reads the texts next reports damage
 		for _, ref := range segments.Sample(2 * mostTrials) {
 			source, err := segments.Source(ref)
 			if err != nil || len(trials) == mostTrials {
@@ -63,13 +63,13 @@ func Trials(segments index.Segments) (trials []Trial) {
 	return trials
 }
 
-// middleSentence returns the middle one of the sentences or lines of a text, without what is too
-// short to say something; "" where there is only one.
+// middleSentence returns the middle one of the sentences or lines of a text, ignoring very short
+// ones; "" if there are fewer than two.
 func middleSentence(text string) string {
 	const (
-		ends     = ".!?;"   // before white space
-		endsWide = "\n。！？；" // before anything
-		eastAsia = 0x2E80   // the first of scripts a letter of which says more
+		ends     = ".!?;"   // sentence ends if followed by white space
+		endsWide = "\n。！？；" // sentence ends anywhere
+		eastAsia = 0x2E80   // the first script whose letters count more
 	)
 	var sentences []string
 	from, letters, before := 0, 0, ' '
@@ -96,10 +96,10 @@ func middleSentence(text string) string {
 	return strings.ToValidUTF8(middle[:min(len(middle), longestSentence)], "")
 }
 
-// measureWeight returns what vectors should weigh beside words, from 0, where they know nothing
-// of the language of the texts, to retrieval.DefaultDenseWeight; ok is false where too little can
-// be tried. vectors are those of the trials. The same texts and vectors have the same weight, in
-// whatever segments they are.
+// measureWeight returns the weight of vectors relative to words, from 0 if they do not know the
+// language of the texts to retrieval.DefaultDenseWeight; ok is false if there are too few trials.
+// vectors are those of the trials. The weight depends only on the texts and vectors, not on how
+// they are divided into segments.
 func (e extent) measureWeight(trials []Trial, vectors [][]float32) (weight float64, ok bool, err error) {
 	if len(vectors) != len(trials) {
 		return 0, false, nil
@@ -123,8 +123,8 @@ func (e extent) measureWeight(trials []Trial, vectors [][]float32) (weight float
 	return math.Round(retrieval.DefaultDenseWeight*min(1, max(0, known))*100) / 100, true, nil
 }
 
-// rankAmong returns the rank of a chunk among others by the cosine of a question's vector: where
-// some are equal, that in the middle of them.
+// rankAmong returns the rank of a chunk among others by cosine to question. Among equal cosines it
+// is the middle rank.
 func (e extent) rankAmong(others []bm25.Ref, chunk bm25.Ref, question []float32) (rank float64, err error) {
 	q, err := dense.NewQuestion(question)
 	if err != nil {
@@ -151,9 +151,9 @@ func (e extent) rankAmong(others []bm25.Ref, chunk bm25.Ref, question []float32)
 	return rank, nil
 }
 
-// DenseWeight returns what the vectors of the content weigh beside words, which weigh the rest,
-// where a policy says nothing else: what was measured, or else, such as where few chunks have a
-// vector, the default.
+// DenseWeight returns the weight of the content's vectors, where a policy sets none; words weigh
+// the rest. It is the default if nothing was measured, for example because few chunks have a
+// vector.
 func (c *Content) DenseWeight() (weight float64, measured bool) {
 	if !c.weighed {
 		return retrieval.DefaultDenseWeight, false

@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/services/servicestest"
 )
 
-// articles are documents of three sentences, each with words of its own that begin with letters.
+// articles returns documents of three sentences, each with unique words that begin with letters.
 func articles(letters string, n int) (list []chunk.Document) {
 	for i := range n {
 		var text strings.Builder
@@ -25,8 +25,8 @@ func articles(letters string, n int) (list []chunk.Document) {
 	return list
 }
 
-// english is a model that knows the words of a text, unless they begin with xy: of such texts
-// vectors say no more than that they are such.
+// english is a model that knows all words except those that begin with xy: texts with these have
+// almost the same vector.
 func english(text string) []float32 {
 	if strings.Contains(text, "xy") {
 		v := servicestest.Vector(fmt.Sprintf("digest%d", len(text)*31+int(text[len(text)/2])*7+int(text[len(text)/3])), servicestest.Dimensions)
@@ -38,7 +38,7 @@ func english(text string) []float32 {
 	return servicestest.Vector(text, servicestest.Dimensions)
 }
 
-// spoken returns a group of bases with vectors of a model that knows English.
+// spoken returns a group of bases with the vectors of english.
 func spoken(t *testing.T, bases map[string][]chunk.Document) *knowledge.Group {
 	t.Helper()
 	by := basesByID{}
@@ -55,9 +55,9 @@ func spoken(t *testing.T, bases map[string][]chunk.Document) *knowledge.Group {
 	return g
 }
 
-// Vectors weigh half where the model knows the language of a base, and nothing where it does not:
-// what is found there is in the order of words alone, and nothing falls that words find. What a
-// policy says counts instead. In several bases each has its own weight.
+// Vectors have half of the weight if the model knows the language of a base, and none if it does
+// not: then the order is that of words alone, and everything found by words passes. A weight of
+// the policy takes precedence. Of several bases, each has its own weight.
 func TestDenseWeightOfALanguage(t *testing.T) {
 	known, unknown := articles("", 40), articles("xy", 40)
 	g := spoken(t, map[string][]chunk.Document{"known": known, "unknown": unknown, "small": known[:knowledge.Fewest-1]})
@@ -72,7 +72,7 @@ func TestDenseWeightOfALanguage(t *testing.T) {
 		q := questionOf(fmt.Sprintf("what says xyarticle%d about xytopic%d?", doc, doc%5), "unknown")
 		hybrid, alone := documentsOf(t, g, q), documentsOf(t, words, q)
 		n := len(alone)
-		slices.Sort(hybrid[1:n]) // they are equal by words
+		slices.Sort(hybrid[1:n]) // their scores by words are equal
 		slices.Sort(alone[1:])
 		if !slices.Equal(hybrid[:n], alone) {
 			t.Errorf("%s: %v, by words alone %v", q.Text, hybrid, alone)
@@ -111,8 +111,8 @@ func documentsOf(t *testing.T, g *knowledge.Group, q retrieval.Query) (ids []str
 	return ids
 }
 
-// The same texts have the same trials in whatever segments they are, and a change of some changes
-// few of them.
+// The same texts have the same trials whatever their segments, and a change of some texts changes
+// few trials.
 func TestTrialsAreSteady(t *testing.T) {
 	questions := func(groups ...[]chunk.Document) (list []string) {
 		c, err := knowledge.Segmented(t.Context(), deps(), groups...)

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// measuring is about what it takes of one processor to measure a floor, for each text.
+// measuring is about how long one processor needs per text to measure a floor.
 const measuring = 4 * time.Microsecond
 
-// A union is the contents of several bases, searched as one. The least score of its answers
-// is measured in the background: until then the floor of what is most like it stands in.
+// A union is the contents of several bases, searched as one. Its floor is measured in the
+// background; until then, the floor of the most similar content is used.
 type union struct {
 	holders []holder               // by id
-	texts   int                    // of all of them
-	extent  func() (extent, error) // joins them once, which takes 3 ns a text
+	texts   int                    // total
+	extent  func() (extent, error) // joins the bases once, in 3 ns per text
 
-	measured chan struct{} // closed when measuring has ended
-	floor    floor         // what was measured; valid if right
+	measured chan struct{} // closed when the measurement has ended
+	floor    floor         // measured; valid if right
 	right    bool
 	standIn  floor
 
-	life context.Context // ends when nobody asks for the union any more
+	life context.Context // ends when the union is not used any more
 	end  context.CancelFunc
 
-	asked bool   // guarded by the Group's mu: a search has asked for it
-	last  uint64 // likewise: when it was last in use
+	asked bool   // whether a search used it; guarded by Group.mu
+	last  uint64 // Group.uses at its last use; guarded by Group.mu
 }
 
-// newUnion returns the union of some bases. before, unless nil, is what was searched of the
-// same bases before one of them changed.
+// newUnion returns the union of some bases. before, unless nil, is the union of the same bases
+// before one of them changed.
 func newUnion(holders []holder, before *union) *union {
 	u := &union{holders: holders, measured: make(chan struct{})}
 	u.extent = sync.OnceValues(func() (extent, error) { return join(holders) })
@@ -47,8 +47,8 @@ func newUnion(holders []holder, before *union) *union {
 	return u
 }
 
-// measure finds the floor. It ends early with ctx, and where the union is damaged: then a
-// search will meet that, too, and report it.
+// measure measures the floor. It ends early with ctx and if a base is damaged; a search will find
+// and report that damage.
 func (u *union) measure(ctx context.Context) {
 	defer close(u.measured)
 	ctx, cancel := context.WithCancel(ctx)
@@ -71,7 +71,7 @@ func (u *union) measure(ctx context.Context) {
 	u.right = err == nil
 }
 
-// nearest returns the floor if it is measured, else what stands in for it.
+// nearest returns the measured floor, or until then the stand-in.
 func (u *union) nearest() floor {
 	select {
 	case <-u.measured:
@@ -83,8 +83,8 @@ func (u *union) nearest() floor {
 	return u.standIn
 }
 
-// await waits for the floor to be measured, and tells whether it is: at most for a time, and
-// not at all where that would not be enough.
+// await waits at most for the given time until the floor is measured, and reports whether it is.
+// It does not wait if the time would not suffice.
 func (u *union) await(ctx context.Context, most time.Duration) bool {
 	select {
 	case <-u.measured:
@@ -105,7 +105,7 @@ func (u *union) await(ctx context.Context, most time.Duration) bool {
 	return false
 }
 
-// probesOf returns the probes of bases, which are the same for all that have vectors.
+// probesOf returns the probes of bases, which are the same for all bases with vectors.
 func probesOf(holders []holder) [][]float32 {
 	for _, h := range holders {
 		if probes := h.content.options.Probes; len(probes) > 0 {

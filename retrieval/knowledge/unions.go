@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Expect gets ready for searches of some bases, as far as they are indexed. The channel is
-// closed when their floor is measured.
+// Expect prepares searches of some bases, as far as they are indexed. The channel is closed when
+// the attempt to measure their floor has ended.
 func (g *Group) Expect(ids ...string) (measured <-chan struct{}) {
 	ids = slices.Sorted(slices.Values(ids))
 	if u, _ := g.union(slices.Compact(ids)); u != nil {
@@ -18,9 +18,8 @@ func (g *Group) Expect(ids ...string) (measured <-chan struct{}) {
 	return alone
 }
 
-// Changed is to be called when a base answers from something else. What is searched of it
-// together with others is then made anew, or forgotten if nobody asked for it lately: it
-// would hold files that are no longer in use.
+// Changed must be called when the content of a base changes. Unions with it are then rebuilt, or
+// dropped if no search used them, because they would keep files open that are no longer in use.
 func (g *Group) Changed(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -38,13 +37,12 @@ func (g *Group) Changed(id string) {
 	}
 }
 
-// union returns those of some bases that are indexed, and their union, nil if they are fewer
-// than two.
+// union returns those bases of ids that are indexed, and their union; nil for fewer than two.
 func (g *Group) union(ids []string) (*union, []holder) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// The contents are read under the lock: else what was made of an earlier content could
-	// take the place of what was made of a later one.
+	// Read the contents under the lock: otherwise a union of an earlier content could replace that
+	// of a later one.
 	holders := g.holders(ids)
 	if len(holders) < 2 {
 		return nil, holders
@@ -59,7 +57,7 @@ func (g *Group) union(ids []string) (*union, []holder) {
 	return u, holders
 }
 
-// keyOf joins the ids of bases, which have no comma.
+// keyOf joins the ids of bases, which contain no comma.
 func keyOf(holders []holder) string {
 	ids := make([]string, len(holders))
 	for i, h := range holders {
@@ -68,8 +66,8 @@ func keyOf(holders []holder) string {
 	return strings.Join(ids, ",")
 }
 
-// keep puts a union into the place of what was kept of the same bases, and begins to
-// measure it. Where there is one too many, that which was not asked for longest goes.
+// keep stores a union, in place of an earlier one of the same bases, and starts to measure it. If
+// there are too many, it evicts the one least recently used.
 func (g *Group) keep(key string, u *union) *union {
 	if g.kept == nil {
 		g.kept = map[string]*union{}
@@ -97,7 +95,7 @@ func (g *Group) keep(key string, u *union) *union {
 	return u
 }
 
-// holders returns those of some bases that are indexed.
+// holders returns those bases of ids that are indexed.
 func (g *Group) holders(ids []string) []holder {
 	holders := make([]holder, 0, len(ids))
 	for _, id := range ids {
@@ -108,7 +106,7 @@ func (g *Group) holders(ids []string) []holder {
 	return holders
 }
 
-// holder returns a base with its present content.
+// holder returns a base with its current content.
 func (g *Group) holder(id string) holder {
 	if base := g.Base(id); base != nil {
 		return holder{id, base.Content()}

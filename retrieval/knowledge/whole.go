@@ -9,18 +9,19 @@ import (
 )
 
 const (
-	// wholeWeight is what a document weighs that as a whole has more of a question than its
-	// best chunk, and furtherChunk what the score of a further chunk of a document weighs. With
-	// wholeWeight from 0.5 to 0.8 two sets of questions to six manuals get the right document
-	// first, and among six, more often, and questions to collections of short documents as often.
+	// wholeWeight is the weight of the amount by which a document as a whole scores above its best
+	// chunk, and furtherChunk the factor for the scores of further chunks of a document. With
+	// wholeWeight from 0.5 to 0.8, two sets of questions to six manuals get the right document
+	// more often at rank 1 and among the first six; questions to collections of short documents do
+	// equally well.
 	wholeWeight  = 0.6
 	furtherChunk = 0.8
-	// leastHits is how many hits are scored so at least, so that the first of few are the first
-	// of many.
+	// leastHits is the least number of hits that are scored like this, so that the order of the
+	// first hits does not depend on how many are requested.
 	leastHits = 50
 )
 
-// best returns the at most k best hits, best first, in room if that is enough.
+// best returns at most k hits, best first, in room if that is large enough.
 func (e extent) best(ctx context.Context, terms []bm25.Term, k int, allowed []bm25.Bitmap, room []bm25.Hit) ([]bm25.Hit, error) {
 	hits, err := e.content.index.Search(ctx, terms, max(k, leastHits), allowed, room)
 	if err != nil {
@@ -30,11 +31,11 @@ func (e extent) best(ctx context.Context, terms []bm25.Term, k int, allowed []bm
 	return hits[:min(len(hits), k)], nil
 }
 
-// weighWholes raises the best hit of each document that has more of the question as a whole,
-// lowers the further ones, and sorts hits anew: of two chunks that answer about as well that
-// one comes first whose document is about the question (J. P. Callan, Passage-level evidence
-// in document retrieval, 1994), and a document counts once. Scores depend on nothing but the
-// documents of hits: no filter changes one. Those of documents of one chunk stay.
+// weighWholes raises the best hit of each document that scores higher as a whole, lowers its
+// further hits, and sorts hits again. Of two chunks that answer about equally well, the one whose
+// document is about the question comes first (J. P. Callan, Passage-level evidence in document
+// retrieval, 1994), and each document counts once. Scores depend only on the documents of the
+// hits, so no filter changes one. Documents of one chunk are unchanged.
 func (e extent) weighWholes(terms []bm25.Term, hits []bm25.Hit) {
 	var spans []bm25.Span
 	var best []int // by span: its first hit

@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval/knowledge"
 )
 
-// Of two documents that each have a chunk that answers, that one comes first which is about
-// the question elsewhere, too; it counts once.
+// Of two documents with a chunk that answers, the one that is also otherwise about the question
+// comes first; it counts once.
 func TestDocumentAsAWhole(t *testing.T) {
 	answer := "Descale the kettle, and rinse the kettle twice."
 	about := []string{answer, "A kettle is no toy: this kettle boils, that kettle whistles, every kettle burns.", "Descale in spring, descale in autumn, descale when in doubt."}
@@ -21,7 +21,7 @@ func TestDocumentAsAWhole(t *testing.T) {
 		for id, sections := range documents {
 			texts[id] = sectioned(id, sections)
 		}
-		for n := range 20 { // so that few texts speak of kettles
+		for n := range 20 { // so that few texts contain "kettle"
 			texts[fmt.Sprintf("more%02d.md", n)] = sectioned(fmt.Sprint("more", n), []string{"The oven is hot.", "The fridge is cold."})
 		}
 		b := knowledge.New("test")
@@ -40,7 +40,7 @@ func TestDocumentAsAWhole(t *testing.T) {
 	f(map[string][]string{"a.md": about[:1], "b.md": other[:1]}, "b.md#0", "a.md#0")
 }
 
-// The first hits are the same, however many are asked for.
+// The first hits are the same, however many are requested.
 func TestFewHitsAreTheFirstOfMany(t *testing.T) {
 	texts := map[string]string{}
 	for n := range 12 {

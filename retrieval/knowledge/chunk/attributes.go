@@ -11,22 +11,22 @@ import (
 	"unicode/utf8"
 )
 
-// What a document's attributes may hold. Each document is compared with each filter,
-// whose keys and values are bounded alike.
+// Limits of a document's attributes. Every document is compared with every filter, whose keys and
+// values have the same limits.
 const (
 	MaxAttributes      = 64
 	maxAttributeName   = 256  // bytes
-	maxAttributeText   = 1024 // bytes of a string, in a list or not
-	maxAttributeValues = 1024 // of a list
+	maxAttributeText   = 1024 // bytes of a string, also in a list
+	maxAttributeValues = 1024 // elements of a list
 )
 
-// Attribute returns a value as it is stored under a key: a string, a float64, a bool or
-// a []string of its own. Whole numbers of Go's integer types are taken for float64s
-// where those hold them exactly, lists of any for lists of strings where they are.
+// Attribute returns a value in the form in which it is stored under a key: a string, a float64, a
+// bool or a []string, which is a copy. Whole numbers of Go's integer types become float64s if that
+// is exact; lists of any become lists of strings if all elements are strings.
 //
-// Refused are other types, nested and mixed lists, NaN and the infinities, what is
-// not UTF-8, and what is too long: names of more than 256 bytes, strings of more than
-// 1024, lists of more than 1024. The error names the key and the value.
+// It rejects other types, nested and mixed lists, NaN and infinities, invalid UTF-8, and anything
+// too long: names of more than 256 bytes, strings of more than 1024, lists of more than 1024. The
+// error names the key and the value.
 func Attribute(key string, v any) (any, error) {
 	var err error
 	switch {
@@ -45,7 +45,7 @@ func Attribute(key string, v any) (any, error) {
 	return v, nil
 }
 
-// attribute returns v in one of the four types that are stored.
+// attribute returns v as one of the four stored types.
 func attribute(v any) (any, error) {
 	switch v := v.(type) {
 	case bool:
@@ -56,7 +56,7 @@ func attribute(v any) (any, error) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, fmt.Errorf("%v is not a number to compare with", v)
 		}
-		return v + 0, nil // -0 is 0: they compare equal
+		return v + 0, nil // -0 becomes 0, as they compare equal
 	case int:
 		return attribute(int64(v))
 	case int64:
@@ -85,7 +85,7 @@ func attribute(v any) (any, error) {
 	return nil, fmt.Errorf("%s is %s, which is neither string, number, bool nor list of strings", brief(v), kindOf(v))
 }
 
-// kindOf names what is no attribute in the words of JSON.
+// kindOf returns the JSON name of the type of a value that cannot be an attribute.
 func kindOf(v any) string {
 	switch v.(type) {
 	case nil:
@@ -124,7 +124,7 @@ func checkText(s string) error {
 	return nil
 }
 
-// brief shortens a value for an error, as JSON where it is that.
+// brief shortens a value for an error, as JSON if possible.
 func brief(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -140,8 +140,8 @@ func cut(s string, most int) string {
 	return s
 }
 
-// EncodeAttributes returns attributes, see Attribute, as a JSON object with sorted
-// keys: equal attributes have equal texts, none have "{}".
+// EncodeAttributes returns attributes, see Attribute, as a JSON object with sorted keys: equal
+// attributes have equal texts; without attributes it is "{}".
 func EncodeAttributes(attributes map[string]any) (string, error) {
 	if len(attributes) == 0 {
 		return "{}", nil
@@ -161,7 +161,7 @@ func EncodeAttributes(attributes map[string]any) (string, error) {
 	return string(text), err
 }
 
-// DecodeAttributes is the reverse of EncodeAttributes; no attributes are nil.
+// DecodeAttributes reverses EncodeAttributes; without attributes it returns nil.
 func DecodeAttributes(text string) (map[string]any, error) {
 	if text == "{}" {
 		return nil, nil
@@ -180,8 +180,7 @@ func DecodeAttributes(text string) (map[string]any, error) {
 	return out, nil
 }
 
-// Encoded is EncodeAttributes for attributes that were checked before; it panics where
-// they were not.
+// Encoded is EncodeAttributes for attributes that were checked before; it panics if they were not.
 func Encoded(attributes map[string]any) string {
 	text, err := EncodeAttributes(attributes)
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// A block is a part of a document that should not be cut, such as a paragraph or a table.
-// Blocks follow each other without gaps: blank lines belong to the block before them.
+// A block is a part of a document that should not be cut, such as a paragraph or a table. Blocks
+// are contiguous: blank lines belong to the block before them.
 type block struct {
 	start, end int // in the body
-	level      int // of the heading, from 1; 0 if it is none
+	level      int // level of the heading, from 1; 0 if it is none
 	lined      bool
-	head, tail string // put around a part of the block: the fences of a listing, the head of a table
+	head, tail string // added to each part of a divided block: the fences of a listing, the head of a table
 	heading    string // text of the heading, or name of what the block declares
-	declares   bool   // the block is source code
-	leads      bool   // to the next block, as a term to its definition
+	declares   bool   // whether the block is source code
+	leads      bool   // whether it introduces the next block, like a term before its definition
 }
 
-// newMarkdownParser returns a parser of blocks and tables. It does not parse within
-// lines, which is not needed to find blocks.
+// newMarkdownParser returns a parser of blocks and tables. It does not parse inline markup, which
+// is not needed to find blocks.
 func newMarkdownParser() parser.Parser {
 	return parser.NewParser(
 		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
@@ -38,7 +38,7 @@ func newMarkdownParser() parser.Parser {
 	)
 }
 
-// markdownBlocks returns the blocks of body. ok is false if the parser gave up on it.
+// markdownBlocks returns the blocks of body. ok is false if the parser failed.
 func markdownBlocks(body string) (blocks []block, ok bool) {
 	// Hostile text may make the parser panic; that must not end the process.
 	defer func() {
@@ -55,13 +55,13 @@ func markdownBlocks(body string) (blocks []block, ok bool) {
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
 		start, found := startOf(n)
 		if !found {
-			continue // the source has no text for it
+			continue // it has no source text
 		}
 		start = strings.LastIndexByte(body[:start], '\n') + 1
 		if len(blocks) == 0 {
 			start = 0
 		} else if last := &blocks[len(blocks)-1]; start <= last.start {
-			continue // it is on the same line as the block before
+			continue // on the same line as the previous block
 		} else {
 			last.end = start
 		}
@@ -78,18 +78,18 @@ func markdownBlocks(body string) (blocks []block, ok bool) {
 	return blocks, true
 }
 
-// endsBlank tells whether the last line of a text is blank.
+// endsBlank reports whether the last line of a text is blank.
 func endsBlank(text string) bool {
 	text = strings.TrimSuffix(text, "\n")
 	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]) == ""
 }
 
-// maxContainers is how many quotes and lists may be nested. The parser's work grows with
-// the square of the depth.
+// maxContainers is the nesting limit of quotes and lists. The parser's work is quadratic in the
+// depth.
 const maxContainers = 100
 
-// tooDeep tells whether a line of body opens more than maxContainers, or is indented as
-// if it did.
+// tooDeep reports whether a line of body opens more than maxContainers, or is indented as if it
+// did.
 func tooDeep(body string) bool {
 	for line := range strings.Lines(body) {
 		if len(line) <= maxContainers {
@@ -113,7 +113,7 @@ func tooDeep(body string) bool {
 	return false
 }
 
-// startOf returns where in the source a block begins.
+// startOf returns the offset in the source at which a block begins.
 func startOf(n ast.Node) (at int, ok bool) {
 	at = n.Pos()
 	if lines := n.Lines(); lines.Len() > 0 && (at < 0 || lines.At(0).Start < at) {
@@ -135,7 +135,7 @@ func startOf(n ast.Node) (at int, ok bool) {
 // describe sets the fields of a block that follow from the kind of n.
 func (b *block) describe(n ast.Node, source []byte) {
 	body := string(source[b.start:b.end])
-	lines := strings.SplitAfterN(body[extract.BlankLines(body):], "\n", 3) // the first block begins with the document
+	lines := strings.SplitAfterN(body[extract.BlankLines(body):], "\n", 3) // the first block includes leading blank lines
 	switch n := n.(type) {
 	case *ast.Heading:
 		b.level = n.Level
@@ -157,8 +157,7 @@ func (b *block) describe(n ast.Node, source []byte) {
 	}
 }
 
-// plain removes markup from a heading: emphasis, code and an anchor at the end such as
-// {#id}.
+// plain removes markup from a heading: emphasis, code and a trailing anchor such as {#id}.
 func plain(s string) string {
 	if i := strings.LastIndex(s, "{#"); i >= 0 && strings.HasSuffix(strings.TrimSpace(s), "}") {
 		s = s[:i]
@@ -166,9 +165,9 @@ func plain(s string) string {
 	return strings.TrimSpace(strings.NewReplacer("**", "", "__", "", "`", "").Replace(s))
 }
 
-// recordBlocks returns the paragraphs of a text whose lines are fields. Each part of a
-// paragraph repeats its first line, which usually identifies the record. A line of its own
-// after "## " is the section of the records below it.
+// recordBlocks returns the paragraphs of a text whose lines are fields. Each part of a divided
+// paragraph repeats its first line, which usually identifies the record. A line starting with "##
+// " on its own is the section of the records below it.
 func recordBlocks(body string) []block {
 	blocks := appendParagraphs(nil, body, 0, len(body))
 	for i := range blocks {
@@ -186,8 +185,8 @@ func recordBlocks(body string) []block {
 	return blocks
 }
 
-// textBlocks returns the titles and paragraphs of the window of a plain text that starts
-// at an offset of its body.
+// textBlocks returns the titles and paragraphs of a window of a plain text. offset is where the
+// window starts in the body.
 func textBlocks(window string, offset int, titles []textTitle) (blocks []block) {
 	i, _ := slices.BinarySearchFunc(titles, offset, func(t textTitle, at int) int { return cmp.Compare(t.start, at) })
 	at := 0

@@ -14,11 +14,11 @@ import (
 const (
 	// MaxTokens is the size limit of a chunk.
 	MaxTokens = 400
-	// A chunk of fewer than smallChunk tokens is merged with a neighbour: a heading and
-	// one line rarely answer a question.
+	// Chunks of fewer than smallChunk tokens are merged with a neighbour: a heading and one line
+	// rarely answer a question.
 	smallChunk = 100
-	// A chunk of mergedChunk tokens or more is not merged: chunks about several subjects
-	// rank low for each of them.
+	// Chunks of mergedChunk tokens or more are not merged: chunks about several subjects rank low
+	// for each of them.
 	mergedChunk = 200
 )
 
@@ -29,27 +29,27 @@ type Chunk struct {
 	Counts  []Count // of tokens in Text; Cut leaves them empty
 }
 
-// A Count is the number of tokens of a text, and the name of the counter that counted them.
+// A Count is the number of tokens of a text, with the name of the counter.
 type Count struct {
 	Counter string
 	Tokens  int
 }
 
-// CounterName names the counter of an encoding in one version of Sidenote, so that counts
-// by another version are not mistaken for its own.
+// CounterName returns the name of the counter of an encoding in a version of Sidenote. It
+// distinguishes counts of different versions.
 func CounterName(version, encoding string) string { return string(Fields(version, encoding)) }
 
-// A unit is a block, or a part of a block that was too long.
+// A unit is a block, or a part of a block that is too long.
 type unit struct {
 	start, end  int
 	of          *block
 	depth       int  // index of the next splitter to try
-	first, last bool // it begins the block, it ends the block
-	leads       bool // it stands in one chunk with what follows, if that is possible
-	tokens      int  // -1 until counted
+	first, last bool // whether it begins and ends the block
+	leads       bool // it should be in one chunk with what follows
+	tokens      int  // -1 if not counted yet
 }
 
-// A run is a chunk in the making: neighbouring units under one heading path.
+// A run is a chunk under construction: adjacent units under one heading path.
 type run struct {
 	path        []string
 	declares    bool // path holds names of declarations, not nested headings
@@ -57,7 +57,7 @@ type run struct {
 	head, tail  string
 	inLine      bool // it starts in the middle of a line
 	headingOnly bool
-	tokens      int // -1 until counted
+	tokens      int // -1 if not counted yet
 }
 
 // A cutter cuts one document.
@@ -65,14 +65,13 @@ type cutter struct {
 	body    string
 	counter retrieval.Counter
 	outline outline
-	runs    []run // of the present window
+	runs    []run // of the current window
 	merged  []run // of all windows, after merging
 }
 
-// Cut cuts body into chunks of at most MaxTokens, and returns its first heading of level
-// 1 as the title. Every byte that is not white space is in exactly one chunk. A part of a
-// table, a listing or a function also repeats its head. Of d only Markdown, Form and Lang
-// are used.
+// Cut divides body into chunks of at most MaxTokens, and returns its first heading of level 1 as
+// the title. Every byte that is not white space is in exactly one chunk, except that parts of a
+// table, a listing or a function repeat its head. It uses only Markdown, Form and Lang of d.
 func Cut(body string, d Document, counter retrieval.Counter) (chunks []Chunk, title string) {
 	c := &cutter{body: body, counter: counter}
 	if d.Form == extract.Code {
@@ -94,8 +93,8 @@ func Cut(body string, d Document, counter retrieval.Counter) (chunks []Chunk, ti
 	return chunks, c.outline.title
 }
 
-// blocksOf returns the blocks of a window, which starts at an offset of the body; titles
-// are those of a plain text.
+// blocksOf returns the blocks of a window. start is where it starts in the body; titles are those
+// of a plain text.
 func blocksOf(d Document, window string, start int, titles []textTitle) []block {
 	var blocks []block
 	ok := false
@@ -116,8 +115,8 @@ func blocksOf(d Document, window string, start int, titles []textTitle) []block 
 	return blocks
 }
 
-// sections packs the blocks of a window, heading by heading. A heading that is followed
-// by another heading at once goes into one chunk with it.
+// sections packs the blocks of a window, heading by heading. A heading that is directly followed
+// by another goes into one chunk with it.
 func (c *cutter) sections(blocks []block) {
 	o := &c.outline
 	var units []unit
@@ -139,7 +138,7 @@ func (c *cutter) sections(blocks []block) {
 	c.merge()
 }
 
-// An outline holds the headings above a place in a document.
+// An outline holds the headings above a position in a document.
 type outline struct {
 	title    string // the first heading of level 1; not part of a path
 	titled   bool
@@ -148,7 +147,7 @@ type outline struct {
 
 type heading struct {
 	level int
-	text  string // "" is the title, or code that declares nothing
+	text  string // "" for the title, or for code that declares nothing
 }
 
 func (o *outline) enter(level int, text string) {
@@ -168,8 +167,8 @@ func (o *outline) path() (path []string) {
 	return path
 }
 
-// pack makes runs of units, each as long as MaxTokens allows. A heading, and a term that is
-// defined, ends a run only if nothing of what follows fits.
+// pack makes runs of units, each as long as MaxTokens allows. A heading, or a term before its
+// definition, ends a run only if nothing of what follows fits.
 func (c *cutter) pack(path []string, units []unit) {
 	slices.Reverse(units) // a stack: the next unit is the last
 	for len(units) > 0 {
@@ -200,7 +199,7 @@ func (c *cutter) fit(stack []unit) (n int, r run) {
 	}
 	for ; n < len(stack); n++ {
 		if top(n).end-top(0).start <= MaxTokens {
-			continue // it has no more bytes than tokens are allowed, so it need not be counted
+			continue // not more bytes than the allowed tokens, so no need to count
 		}
 		for ; counted <= n; counted++ {
 			sum += c.countUnit(top(counted))
@@ -222,8 +221,8 @@ func (c *cutter) fit(stack []unit) (n int, r run) {
 	return n, r
 }
 
-// wholeUnits returns how many of the n units on top of the stack stay if the last ones go
-// into the next chunk with what they lead to; n if that would be all.
+// wholeUnits returns how many of the n units on top of the stack stay in the chunk if the last
+// ones move to the next chunk with what they introduce; n if none would stay.
 func wholeUnits(stack []unit, n int) int {
 	if n == len(stack) {
 		return n
@@ -236,7 +235,7 @@ func wholeUnits(stack []unit, n int) int {
 	return n
 }
 
-// run returns the chunk of the n units on top of the stack.
+// run returns the run of the n units on top of the stack.
 func (c *cutter) run(stack []unit, n int) run {
 	first, last := stack[len(stack)-1], stack[len(stack)-n]
 	r := run{start: first.start, end: last.end, tokens: -1, headingOnly: true}
@@ -253,8 +252,8 @@ func (c *cutter) run(stack []unit, n int) run {
 	return r
 }
 
-// holds tells whether a run whose parts add up to MaxTokens or less is within MaxTokens.
-// Counts add up exactly where parts meet at a line break; otherwise the whole is counted.
+// holds reports whether a run whose parts add up to at most MaxTokens is within MaxTokens. Counts
+// of parts that meet at a line break add up exactly; otherwise it counts the whole.
 func (c *cutter) holds(r run) bool {
 	atLine := r.end == len(c.body) || c.body[r.end-1] == '\n'
 	if r.head == "" && r.tail == "" && !r.inLine && atLine {
@@ -264,10 +263,10 @@ func (c *cutter) holds(r run) bool {
 	return len(text) <= MaxTokens || c.count(text) <= MaxTokens
 }
 
-// split returns the parts of a unit that is too long, nil if it has none.
+// split divides a unit that is too long; it returns nil if it has no parts.
 func (c *cutter) split(u unit) (parts []unit) {
 	if u.depth == 0 && len(u.of.head) > 0 && c.count(u.of.head) > MaxTokens/4 {
-		u.of.head, u.of.tail = "", "" // it is too long to be repeated
+		u.of.head, u.of.tail = "", "" // too long to be repeated
 	}
 	for splitters := splittersOf(*u.of); u.depth < len(splitters); u.depth++ {
 		texts := splitters[u.depth](c.body[u.start:u.end])
@@ -297,7 +296,7 @@ func (c *cutter) count(text string) int {
 func (c *cutter) countUnit(u *unit) int {
 	if u.tokens < 0 {
 		u.tokens = c.count(c.body[u.start:u.end])
-		if c.body[u.start] == '/' { // its token may include the line break before it
+		if c.body[u.start] == '/' { // its token may include the preceding line break
 			u.tokens++
 		}
 	}
@@ -311,7 +310,7 @@ func (c *cutter) countRun(r *run) int {
 	return r.tokens
 }
 
-// text returns the chunk's text as in the document, without blank lines around it.
+// text returns the chunk's text as in the document, without surrounding blank lines.
 func (c *cutter) text(r run) string {
 	text := strings.TrimRightFunc(c.body[r.start:r.end], unicode.IsSpace)
 	if r.inLine {
@@ -344,25 +343,25 @@ func (c *cutter) mergeable(a, b *run) bool {
 		return false
 	}
 	if (b.end-a.start)/maxTokenBytes > MaxTokens {
-		return false // surely too long, so it is not counted
+		return false // surely too long, so no need to count
 	}
 	x, y := c.countRun(a), c.countRun(b)
 	return x < mergedChunk && min(x, y) < smallChunk && x+y <= MaxTokens
 }
 
-// maxTokenBytes is more than the average length of a token in any text with words.
+// maxTokenBytes exceeds the average length of a token in any text with words.
 const maxTokenBytes = 16
 
-// related tells whether two neighbours have the same parent heading, or one is below the other.
-// Pages do not count: they are below all headings.
+// related reports whether two neighbours have the same parent heading, or one is below the other.
+// Pages are ignored: they are below all headings.
 func related(a, b []string) bool {
 	a, b = withoutPages(a), withoutPages(b)
 	n := commonPrefix(a, b)
 	return n == len(a) || len(a) == len(b) && n == len(a)-1
 }
 
-// mergedPath returns the heading path of two merged chunks: the path of the one that
-// makes up most of it, or else what both paths share.
+// mergedPath returns the heading path of two merged chunks: the path of the dominating one, or
+// else the common part of both paths.
 func mergedPath(a, b run) []string {
 	switch {
 	case a.declares || b.declares:

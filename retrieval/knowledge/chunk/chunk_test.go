@@ -23,12 +23,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// bytesCounter counts a token a byte, so that a chunk is 400 bytes at most.
+// bytesCounter counts one token per byte, so that a chunk has at most 400 bytes.
 type bytesCounter struct{}
 
 func (bytesCounter) Count(text string) (n int, exact bool) { return len(text), true }
 
-// limit is the most that a chunk costs, in tokens.
+// limit is the most tokens of a chunk.
 const limit = 400
 
 // cut returns the chunks of one document.
@@ -42,8 +42,8 @@ func cut(t testing.TB, id, text string) []retrieval.Source {
 	return slices.Collect(c.All())
 }
 
-// Each file holds a document and the chunks it is cut into; its comment says why
-// it is there. Run with -update to write what is found.
+// Each file contains a document and its chunks; its comment explains its purpose. Run with -update
+// to write the results.
 func TestChunks(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -79,8 +79,8 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// Whatever a document is made of, nothing of it is lost, nothing is said twice but
-// the heads of tables and the fences of code, and no chunk is too long.
+// Whatever a document consists of, nothing is lost, only heads of tables and fences of code are
+// repeated, and no chunk is too long.
 func TestChunksHoldEverythingOnce(t *testing.T) {
 	fragment := rapid.OneOf(
 		rapid.SampledFrom([]string{
@@ -139,7 +139,7 @@ func checkChunks(t interface{ Fatalf(string, ...any) }, text string, chunks []re
 	}
 }
 
-// solid returns what of a text is not blank.
+// solid removes white space from a text.
 func solid(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -149,7 +149,7 @@ func solid(text string) string {
 	}, text)
 }
 
-// A document of 256 KB made to be hard is cut in a time that hardly depends on how.
+// Cutting a difficult document of 256 KB takes about the same time whatever it contains.
 func TestChunkingIsLinear(t *testing.T) {
 	size := 1 << 18
 	if testing.Short() {
@@ -164,7 +164,7 @@ func TestChunkingIsLinear(t *testing.T) {
 	} {
 		start := time.Now()
 		cut(t, "a.md", strings.Repeat(part, max(1, size/len(part))))
-		// What is not linear takes minutes; a busy machine with the race detector, seconds.
+		// A non-linear algorithm takes minutes; a busy machine with the race detector, seconds.
 		if d := time.Since(start); d > 30*time.Second {
 			t.Errorf("%s: %v", name, d)
 		} else {
@@ -173,7 +173,7 @@ func TestChunkingIsLinear(t *testing.T) {
 	}
 }
 
-// stairs is a list in a list in a list.
+// stairs returns nested lists.
 func stairs(n int) string {
 	var b strings.Builder
 	for i := range n {

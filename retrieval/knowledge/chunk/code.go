@@ -6,8 +6,8 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// codeBlocks returns the declarations of source code. A declaration too long for a chunk
-// is divided at its members, or at lines if it has none.
+// codeBlocks returns the declarations of source code. A declaration too long for a chunk is
+// divided at its members, or at lines if it has none.
 func (c *cutter) codeBlocks(lang string) []block {
 	parts := extract.Outline(lang, c.body, func(text string) bool {
 		return len(text) <= MaxTokens || len(text) <= MaxTokens*maxTokenBytes && c.count(text) <= MaxTokens
@@ -25,7 +25,7 @@ func (c *cutter) codeBlocks(lang string) []block {
 	return blocks
 }
 
-// maxNames bounds the names of a section, in bytes.
+// maxNames limits the names of a section, in bytes.
 const maxNames = 80
 
 // mergedNames returns the names that two merged chunks declare.

@@ -15,24 +15,24 @@ import (
 // A Document is a text with a name.
 type Document struct {
 	ID       string // unique in its base; for files the slash-separated path
-	Name     string // title; "" takes it from the text, else from ID
+	Name     string // title; if "", it is taken from the text or else from ID
 	Text     string // UTF-8
 	Markdown bool   // otherwise plain text
-	// Attributes are what filters choose it by: strings, float64s, bools and lists of
-	// strings, as Attribute takes them, at most MaxAttributes.
+	// Attributes are what filters match: strings, float64s, bools and lists of strings, as
+	// Attribute returns them, at most MaxAttributes.
 	Attributes map[string]any
 
-	// The rest is set for documents that were read from files.
+	// The other fields are set for documents that were read from files.
 	File        string       // path of the file
-	Key         string       // tells the document from others of the same file
-	Form        extract.Form // how its structure is written
+	Key         string       // distinguishes documents of the same file
+	Form        extract.Form // the syntax of its structure
 	Lang        string       // of source code
-	By          string       // the program that read the file, where that may differ between machines
-	FrontMatter bool         // the file is Markdown, whose front matter may hold attributes
+	By          string       // the program that extracted the text, if it may differ between machines
+	FrontMatter bool         // the file is Markdown, and its front matter may contain attributes
 }
 
-// Normal returns the document with its attributes in the form in which they are stored.
-// The error names the document, the key and the value.
+// Normal returns the document with its attributes in their stored form. The error names the
+// document, the key and the value.
 func (d Document) Normal() (Document, error) {
 	text, err := EncodeAttributes(d.Attributes)
 	if err == nil {
@@ -44,8 +44,8 @@ func (d Document) Normal() (Document, error) {
 	return d, nil
 }
 
-// Digest returns what the document adds to the sum of its base: the same documents have
-// the same sum in any order, and a change of one costs one subtraction and one addition.
+// Digest returns the document's contribution to the sum of its base: the same documents have the
+// same sum in any order, and changing one takes one subtraction and one addition.
 func (d Document) Digest() Sum {
 	content := sha256.Sum256(Fields(d.Name, d.Text, strconv.FormatBool(d.Markdown), strconv.Itoa(int(d.Form)), d.Lang, d.By))
 	attributes := "" // none
@@ -55,8 +55,8 @@ func (d Document) Digest() Sum {
 	return sha256.Sum256(Fields(d.ID, string(content[:]), attributes))
 }
 
-// Fields joins values, each with its length before it, so that two different lists never
-// give the same bytes.
+// Fields joins values, each prefixed with its length, so that different lists never give the same
+// bytes.
 func Fields(values ...string) []byte {
 	var out []byte
 	for _, v := range values {
@@ -66,7 +66,7 @@ func Fields(values ...string) []byte {
 	return out
 }
 
-// Printable tells whether a name can stand in a list, a header and a prompt.
+// Printable reports whether a name can be shown in a list, a header and a prompt.
 func Printable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }

@@ -8,7 +8,7 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 )
 
-// Equal attributes have one text, whatever types of Go they came in.
+// Equal attributes have the same text, whatever their Go types.
 func TestAttributesText(t *testing.T) {
 	f := func(want string, attributes map[string]any) {
 		t.Helper()

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// Pages of a document are headings below all others, such as "p. 12".
+// Pages are headings below all others, such as "p. 12".
 const pagePrefix = "p. "
 
-// pagesOf returns the first and last page of a heading path that ends in some.
+// pagesOf returns the first and last page at the end of a heading path; ok is false if there is
+// none.
 func pagesOf(path []string) (first, last int, ok bool) {
 	if len(path) == 0 {
 		return 0, 0, false
@@ -34,7 +35,7 @@ func withoutPages(path []string) []string {
 	return path
 }
 
-// withPages adds the pages of two merged chunks to what their paths share.
+// withPages appends the pages of two merged chunks to the common part of their paths.
 func withPages(shared, a, b []string) []string {
 	first, _, inA := pagesOf(a)
 	_, last, inB := pagesOf(b)

@@ -10,9 +10,9 @@ import (
 // A splitter cuts a text into parts whose concatenation is the text.
 type splitter func(text string) []string
 
-// opens tells whether the first line of a block says nothing without what follows, where the
-// splitter of some depth cuts at lines: the fence of a listing, or in prose the first line of a
-// sentence that is too long, which may be a term, and the rest its definition.
+// opens reports whether the first line of a block is useless without what follows, if the splitter
+// of this depth cuts at lines: the fence of a listing or, in prose, the first line of an overlong
+// sentence, which may be a term before its definition.
 func (b *block) opens(depth int) bool {
 	if b.lined {
 		return depth == 0 && b.tail != ""
@@ -20,8 +20,8 @@ func (b *block) opens(depth int) bool {
 	return depth == 1
 }
 
-// splittersOf returns the splitters for a block, to be tried in this order: prose is cut
-// at sentences first, everything else at lines.
+// splittersOf returns the splitters for a block in the order to try: prose is cut at sentences
+// first, everything else at lines.
 func splittersOf(b block) [3]splitter {
 	if b.lined {
 		return [...]splitter{splitLines, splitSentences, splitRunes}
@@ -31,9 +31,8 @@ func splittersOf(b block) [3]splitter {
 
 func splitLines(text string) []string { return slices.Collect(strings.Lines(text)) }
 
-// splitSentences cuts at the ends of sentences: after . ! ? … and closing quotes that
-// white space follows, and after 。！？. Spaces go to the next sentence, a line break to the
-// one before.
+// splitSentences cuts at the ends of sentences: after . ! ? … and closing quotes followed by white
+// space, and after 。！？. Spaces go to the next sentence, a line break to the previous one.
 func splitSentences(text string) (parts []string) {
 	start := 0
 	for i := 0; i < len(text); {
@@ -67,8 +66,8 @@ func splitSentences(text string) (parts []string) {
 	return parts
 }
 
-// runLength is the approximate length, in bytes, of the parts of a text without
-// structure. It is long enough that parts do not cut many tokens.
+// runLength is the approximate length, in bytes, of the parts of a text without structure. It is
+// long enough that few tokens are cut.
 const runLength = 128
 
 // splitRunes cuts between any two characters, after white space if possible.

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// No chunk ends between a term and its definition, whatever that begins with and however
+// No chunk ends between a term and its definition, whatever the definition begins with and however
 // long it is.
 func TestTermsStayWithDefinitions(t *testing.T) {
 	word := rapid.StringMatching(`[a-z]{2,9}`)

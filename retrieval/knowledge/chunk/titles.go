@@ -9,7 +9,7 @@ import (
 
 // A textTitle is a heading of plain text.
 type textTitle struct {
-	start, end int // in the body, its underline and the blank lines after it included
+	start, end int // in the body, including its underline and the blank lines after it
 	style      string
 	level      int
 	text       string
@@ -18,17 +18,17 @@ type textTitle struct {
 const (
 	// maxTitle is the length of the longest title, in characters.
 	maxTitle = 80
-	// capitals is the style of titles in capitals, numbered that of titles with a number; its
-	// level is added to it.
+	// capitals is the style of titles in capitals, numbered that of titles with a number; the
+	// number's depth is appended to it.
 	capitals = "capitals"
 	numbered = "numbered"
 )
 
-// textTitles returns the titles of plain text, where they are clear: they are underlined,
-// or on a line of their own after = signs, with a number, or in capitals. Of the last two
-// kinds a text has several, which do not follow each other like the items of a list.
+// textTitles returns the clear titles of plain text: they are underlined, or on a line of their
+// own after = signs, with a number, or in capitals. Of the last two kinds there must be several,
+// which do not follow each other like the items of a list.
 //
-// The first title is that of the document if no other has its style, else all are sections.
+// The first title is that of the document if no other has its style; otherwise all are sections.
 func textTitles(body string) []textTitle {
 	var titles []textTitle
 	at, blank := 0, true
@@ -70,7 +70,7 @@ func cutLine(text string) (line, rest string) {
 	return line, rest
 }
 
-// titleAt returns the title that begins with a line after a blank one. Its end is its length.
+// titleAt returns the title at a line that follows a blank one. Its end is its length.
 func titleAt(line, rest string) (t textTitle, ok bool) {
 	text := strings.TrimSpace(line)
 	n := utf8.RuneCountInString(text)
@@ -106,7 +106,7 @@ func titleAt(line, rest string) (t textTitle, ok bool) {
 	return t, false
 }
 
-// isRule tells whether a line is one punctuation character, three times or more.
+// isRule reports whether a line consists of one punctuation character, at least three times.
 func isRule(line string) bool {
 	return len(line) > 2 && strings.IndexByte("=-~^*#+_", line[0]) >= 0 && strings.Trim(line, line[:1]) == ""
 }
@@ -125,7 +125,7 @@ func numberDepth(word string) int {
 	return depth
 }
 
-// inCapitals tells whether a line has a word of three capitals, and no small letters.
+// inCapitals reports whether a line has a word of at least three capitals, and no small letters.
 func inCapitals(line string) bool {
 	run, most := 0, 0
 	for _, r := range line {
@@ -142,7 +142,7 @@ func inCapitals(line string) bool {
 	return most > 2 && utf8.RuneCountInString(line) <= maxTitle/2
 }
 
-// plausible tells whether the titles of a style are more than one, most with text below.
+// plausible reports whether there is more than one title of a style, and most have text below.
 func plausible(titles []textTitle, style string) bool {
 	count, followed := 0, 0
 	for i, t := range titles {
@@ -155,7 +155,7 @@ func plausible(titles []textTitle, style string) bool {
 	return count > 1 && followed*2 > count
 }
 
-// level sets the levels of titles: styles are in the order in which they come.
+// level sets the levels of titles: styles are in order of their first use.
 func level(titles []textTitle) {
 	var styles []string
 	first := 0 // titles of the first style

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// maxWindow is how many bytes of a document are parsed at once: the syntax tree takes
-	// up to three hundred times as much memory.
+	// maxWindow is how many bytes of a document are parsed at once: the syntax tree takes up to
+	// three hundred times as much memory.
 	maxWindow = 256 << 10
 	// maxListing is the length, in bytes, up to which a window does not cut a listing.
 	maxListing = 1 << 20
 )
 
-// windows returns the parts of a body that are parsed one after the other. Most bodies
-// have one. Longer ones are cut before a heading, else after a blank line, else after a
-// line, and not within a listing of up to maxListing bytes.
+// windows returns the parts of a body that are parsed one after the other. Most bodies have one.
+// Longer ones are cut before a heading, else after a blank line, else after any line, and not
+// within a listing of up to maxListing bytes.
 func windows(body string) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		for start := 0; start < len(body); {
@@ -33,15 +33,14 @@ func windows(body string) iter.Seq2[int, int] {
 	}
 }
 
-// What the syntax tree of a window takes for each line, and for each character that may be
-// markup, in bytes.
+// Memory of a window's syntax tree per line, and per character that may be markup, in bytes.
 const (
 	memoryOfLine = 700
 	memoryOfMark = 200
 )
 
-// Memory returns how many bytes Cut takes for syntax trees, at most: those of one window, or of
-// all of a source file.
+// Memory returns an upper bound for the memory of Cut for syntax trees, in bytes: that of one
+// window, or of a whole source file.
 func Memory(body string, form extract.Form) (bytes int64) {
 	if form == extract.Code {
 		return memoryOfLine * int64(strings.Count(body, "\n")+1)
@@ -92,14 +91,14 @@ func windowEnd(text string) int {
 	return at
 }
 
-// startsBlock tells whether a line after a blank line surely begins a block of its own:
-// it cannot continue a list, a quote or an indented listing.
+// startsBlock reports whether a line after a blank line surely begins a new block: it cannot
+// continue a list, a quote or an indented listing.
 func startsBlock(line string) bool {
 	return strings.TrimSpace(line) != "" && !strings.ContainsAny(line[:1], " \t>-*+0123456789")
 }
 
-// fenceAfter returns the fence that closes the listing that is open after a line; "" if
-// none is open.
+// fenceAfter returns the fence that closes the listing that is open after a line; "" if none is
+// open.
 func fenceAfter(open, line string) string {
 	trimmed := strings.TrimLeft(line, " ")
 	if open != "" {

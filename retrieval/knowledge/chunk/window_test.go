@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A document that is read in several parts is cut as one: its headings hold on, its
-// listings stay listings, and nothing is lost or comes twice.
+// A document that is parsed in several windows is cut like one: headings stay in force, listings
+// stay listings, and nothing is lost or repeated.
 func TestLongDocument(t *testing.T) {
 	section := "## Part\n\n" + strings.Repeat("Some words that say nothing much.\n", 40) + "\n"
 	listing := "```go\n" + strings.Repeat("# no heading\n\nx := 1\n", 20_000) + "```\n\n"

@@ -38,16 +38,16 @@ const (
 	reasonName   = "a name that nobody could write"
 )
 
-// Left is the error for a file that was read whole except for some attributes; it says
-// which were left out, and why.
+// Left is the error for a file that was read completely except for some attributes. It names them
+// and the reasons.
 type Left struct {
-	reasons map[string]string       // by name
-	types   map[string]reflect.Type // of the values seen so far, by name
+	reasons map[string]string       // by attribute name
+	types   map[string]reflect.Type // types of values seen so far, by name
 }
 
 func newLeft() *Left { return &Left{reasons: map[string]string{}, types: map[string]reflect.Type{}} }
 
-// maxLeft is how many names the error lists, maxRemembered how many it keeps.
+// maxLeft is how many names the error lists, maxRemembered how many are tracked.
 const (
 	maxLeft       = 3
 	maxRemembered = 10_000
@@ -77,7 +77,7 @@ func (l *Left) err() error {
 	return l
 }
 
-// after returns the error for a file that is also broken in part.
+// after returns the error for a file that is also partly broken.
 func (l *Left) after(broken error) error {
 	if len(l.reasons) == 0 {
 		return broken
@@ -91,7 +91,7 @@ func (l *Left) note(name, reason string) {
 	}
 }
 
-// sameType tells whether earlier values of a name in this file had the type of value.
+// sameType reports whether earlier values of a name in this file had the type of value.
 func (l *Left) sameType(name string, value any) bool {
 	before, known := l.types[name]
 	if !known && len(l.types) < maxRemembered {
@@ -104,7 +104,7 @@ func (l *Left) sameType(name string, value any) bool {
 type attributeSet struct {
 	values map[string]any
 	left   *Left // of the file
-	quiet  bool  // what is left out is not reported, because the text has it
+	quiet  bool  // values that are left out are not reported, because the text contains them
 }
 
 func (s *attributeSet) has(name string) bool {

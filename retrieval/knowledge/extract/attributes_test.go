@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// What a document says of itself is a text, a number or a bool by name; what is
-// none of them is left out by name, with the reason.
+// A document's attributes are texts, numbers or bools by name; other values are left out and
+// reported with the reason.
 func TestAttributes(t *testing.T) {
 	type attributes = map[string]any
 	f := func(name, text, reason string, want ...attributes) {
@@ -45,12 +45,12 @@ func TestAttributes(t *testing.T) {
 	f("a.jsonl", `{"text":"x","":1,"a\nb":2}`, "attributes left out: a name that nobody could write", nil)
 	f("a.jsonl", `{"text":"x","long":"`+strings.Repeat("x", 2000)+`"}`, "attributes left out: long (a text that is too long)", nil)
 	f("a.jsonl", "{broken\n"+`{"text":"x","l":[{}]}`, "line 1 is not JSON; attributes left out: l (an object, or a list of other things than texts)", nil)
-	// What a record without a text has stands in the text.
+	// The fields of a record without a text are in its text.
 	f("a.jsonl", `{"question":"Why?","tags":["a"],"attributes":{"lang":"en"}}`, "", attributes{"question": "Why?", "lang": "en", "tags": []string{"a"}})
 	f("a.json", `[{"text":"x","a":1},{"text":"y"}]`, "", attributes{"a": 1.0}, nil)
 }
 
-// One document has no more attributes than anybody wrote.
+// The number of attributes of a document is limited.
 func TestManyAttributes(t *testing.T) {
 	text := numbered(`{"text":"x"`, `,"k%d":1`)(10_000) + "}"
 	documents, err := extract.Read(extract.JSONLines, "a.jsonl", []byte(text))
@@ -59,7 +59,7 @@ func TestManyAttributes(t *testing.T) {
 	}
 }
 
-// Files that say nothing are documents without text, whatever they are.
+// Files without content are documents without text, whatever their format.
 func TestEmpty(t *testing.T) {
 	for _, name := range []string{"a.md", "a.txt", "a.html", "a.json", "a.jsonl", "a.csv", "a.py"} {
 		for _, text := range []string{"", "\xef\xbb\xbf", "\xff\xfe", " \n"} {
@@ -71,7 +71,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// Tables are told apart as spreadsheets write them.
+// CSV is recognized as spreadsheets write it.
 func TestCSV(t *testing.T) {
 	for text, want := range map[string]string{
 		"name,note\n\"Doe, Jane\",\"said \"\"hi\"\"\nand left\"\nBob,x\n": "name: Doe, Jane\nnote: said \"hi\"\nand left\n\nname: Bob\nnote: x\n\n",

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// A Part is a part of source code that should not be cut: a declaration with the comment
-// above it. It ends where the next Part starts.
+// A Part is a part of source code that should not be cut: a declaration with the comment above it.
+// It ends where the next Part starts.
 type Part struct {
 	Start int    // offset of its first line
-	Name  string // of what it declares, as in "Reader.Close"; "" if nothing
-	Head  string // the line that declares it, which pieces of the part repeat
+	Name  string // name of the declaration, as in "Reader.Close"; "" if it declares nothing
+	Head  string // the declaring line, which pieces of the part repeat
 }
 
-// Outline divides source code into parts, without gaps. A part for which fits is false is
-// divided at its members, if it has some.
+// Outline divides source code into contiguous parts. A part for which fits returns false is
+// divided at its members, if it has any.
 func Outline(lang, text string, fits func(text string) bool) (parts []Part) {
 	// A panic on hostile text must not end the process.
 	defer func() {
@@ -58,17 +58,17 @@ type lineKind uint8
 
 const (
 	plainLine   lineKind = iota
-	leadLine             // a comment or an attribute: it belongs to what follows
+	leadLine             // a comment or an attribute, which belongs to what follows
 	closingLine          // it ends what came before
 )
 
-// maxLines is the length up to which source code is divided; longer files are generated.
+// maxLines is the number of lines up to which source code is divided; longer files are generated.
 const maxLines = 200_000
 
-// maxNesting is how many levels of members are looked for, as in a class inside a class.
+// maxNesting is how many levels of members are searched, as in a class inside a class.
 const maxNesting = 3
 
-// parts adds the parts of lines[from:to], which are at this depth inside the declaration
+// parts adds the parts of lines[from:to], which are at the given depth inside the declaration
 // named prefix.
 func (o *outliner) parts(from, to, depth int, prefix string) {
 	bounds := append(o.starts(from, to), to)
@@ -93,7 +93,7 @@ func (o *outliner) parts(from, to, depth int, prefix string) {
 	}
 }
 
-// members tells whether lines[from:to] contain declarations, and where the first is.
+// members reports whether lines[from:to] contain declarations, and where the first is.
 func (o *outliner) members(from, to int) (first int, ok bool) {
 	for _, at := range o.starts(from, to) {
 		if o.declares(o.signature(at, to)) {
@@ -103,8 +103,7 @@ func (o *outliner) members(from, to int) (first int, ok bool) {
 	return 0, false
 }
 
-// starts returns the lines in [from, to) at which parts start. from is always one of
-// them.
+// starts returns the lines in [from, to) at which parts start. The first is always from.
 func (o *outliner) starts(from, to int) (starts []int) {
 	least := -1
 	for _, l := range o.lines[from:to] {
@@ -119,7 +118,7 @@ func (o *outliner) starts(from, to int) (starts []int) {
 		switch {
 		case l.indent < 0 || l.indent > least && !l.inside:
 			if l.indent < 0 {
-				lead = -1 // a comment above a blank line does not belong to what follows
+				lead = -1 // a comment followed by a blank line does not belong to the next declaration
 			}
 			continue
 		case l.inside || l.kind == closingLine:
@@ -161,12 +160,12 @@ func (o *outliner) signature(from, to int) int {
 
 func (o *outliner) lineText(i int) string { return o.text[o.lines[i].start:o.lines[i].end] }
 
-// name returns the name of what a line declares, "" for nothing.
+// name returns the name that a line declares; "" if it declares nothing.
 func (o *outliner) name(i int) string { return nameOf(o.lang, o.lineText(i)) }
 
 func (o *outliner) declares(i int) bool { return o.name(i) != "" }
 
-// ended tells whether the statement before line i ends with a semicolon.
+// ended reports whether the statement before line i ends with a semicolon.
 func (o *outliner) ended(i int) bool {
 	return strings.HasSuffix(strings.TrimRight(o.text[:o.lines[i].start], " \t\n"), ";")
 }

@@ -35,7 +35,7 @@ func goParts(text string) (parts []Part) {
 	for _, d := range parsed.Decls {
 		name := goName(d)
 		at, declared := end, file.Offset(d.Pos())
-		if after := file.Offset(d.End()); after > end { // else end stays: the line may be long
+		if after := file.Offset(d.End()); after > end { // otherwise end stays: the line may be long
 			end = lineAfter(text, after)
 		}
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
@@ -43,7 +43,7 @@ func goParts(text string) (parts []Part) {
 		}
 		at += BlankLines(text[at:])
 		if last := parts[len(parts)-1]; at <= last.Start || at > declared {
-			continue // it is on the same line as the declaration before
+			continue // it is on the same line as the previous declaration
 		}
 		start := strings.LastIndexByte(text[:declared], '\n') + 1
 		parts = append(parts, Part{Start: at, Name: name, Head: strings.TrimRight(text[start:lineAfter(text, declared)], "\n") + "\n"})
@@ -59,7 +59,7 @@ func lineAfter(text string, at int) int {
 	return len(text)
 }
 
-// BlankLines returns the length of the blank lines that text begins with.
+// BlankLines returns the length of the blank lines at the start of text.
 func BlankLines(text string) (n int) {
 	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) != "" {
@@ -70,7 +70,7 @@ func BlankLines(text string) (n int) {
 	return n
 }
 
-// goName returns the name of what is declared; of a group, the first name.
+// goName returns the name that is declared; of a group, the first name.
 func goName(d ast.Decl) string {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -93,7 +93,7 @@ func goName(d ast.Decl) string {
 	return ""
 }
 
-// receiverName returns the type that is named first in t: type parameters come after it.
+// receiverName returns the first type name in t; type parameters come after it.
 func receiverName(t ast.Expr) (name string) {
 	ast.Inspect(t, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok && name == "" {

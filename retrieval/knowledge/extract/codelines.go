@@ -2,14 +2,14 @@ package extract
 
 import "strings"
 
-// syntax is what is needed of a language to tell code from strings and comments.
+// syntax is what must be known of a language to distinguish code from strings and comments.
 type syntax struct {
-	comment  string // what begins a comment up to the end of the line
-	blocks   bool   // it has /* */
-	triple   bool   // it has """ and '''
-	template bool   // it has ` for strings of several lines
+	comment  string // start of a comment that extends to the end of the line
+	blocks   bool   // has /* */
+	triple   bool   // has """ and '''
+	template bool   // has ` for multi-line strings
 	brackets bool   // a line inside brackets continues the line before
-	quotes   string // what begins a string that ends on the same line
+	quotes   string // start of a string that ends on the same line
 }
 
 func syntaxOf(lang string) syntax {
@@ -26,7 +26,7 @@ func syntaxOf(lang string) syntax {
 		return syntax{comment: ";", brackets: true, quotes: `"`}
 	case "erl":
 		return syntax{comment: "%", quotes: `"`}
-	case "rs": // ' is a lifetime too
+	case "rs": // ' also begins a lifetime
 		return syntax{comment: "//", blocks: true, brackets: true, quotes: `"`}
 	case "js", "ts", "go":
 		return syntax{comment: "//", blocks: true, template: true, brackets: true, quotes: `"'`}
@@ -36,10 +36,10 @@ func syntaxOf(lang string) syntax {
 	return syntax{comment: "//", blocks: true, brackets: true, quotes: `"'`}
 }
 
-// scan finds the lines, and what can be said of each without looking at others.
+// scan finds the lines, with the properties that do not depend on other lines.
 func (o *outliner) scan() {
 	s := syntaxOf(o.lang)
-	in := "" // what ends the string or comment that is open; "" if none is
+	in := "" // end of the open string or comment; "" if none is open
 	at := 0
 	for text := range strings.Lines(o.text) {
 		l := line{start: at, end: at + len(text), indent: -1, inside: in != ""}
@@ -73,7 +73,7 @@ func indentOf(text string) (n int) {
 	return n
 }
 
-// kindOf returns the kind of a line, by how it begins.
+// kindOf returns the kind of a line, by its beginning.
 func kindOf(lang string, s syntax, trimmed string) lineKind {
 	switch {
 	case strings.HasPrefix(trimmed, s.comment), s.blocks && strings.HasPrefix(trimmed, "/*"), strings.HasPrefix(trimmed, "@"):
@@ -92,8 +92,8 @@ func kindOf(lang string, s syntax, trimmed string) lineKind {
 	return plainLine
 }
 
-// after returns what ends the string or comment that is open after a line; in is the same
-// for the line before.
+// after returns the end of the string or comment that is open after a line; "" if none is. in is
+// the same for the line before.
 func (s syntax) after(text, in string) string {
 	for i := 0; i < len(text); {
 		rest := text[i:]

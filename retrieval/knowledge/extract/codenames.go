@@ -23,7 +23,7 @@ var (
 	methods = regexp.MustCompile(`^\s*(?:(?:async|static|get|set|public|private|protected|readonly|override)\s+)*([\w$#]+)\s*\([^;]*\{\s*$`)
 )
 
-// nameOf returns the name of what a line declares, "" for nothing.
+// nameOf returns the name that a line declares; "" if it declares nothing.
 func nameOf(lang, text string) string {
 	text = strings.TrimRight(text[:min(len(text), maxSignature)], "\n")
 	first := strings.TrimLeft(text, " \t")
@@ -87,7 +87,7 @@ func keyworded(text string) string {
 	return ""
 }
 
-// closing returns the offset at which the brackets < > that are open before text are closed.
+// closing returns the offset at which the bracket < that is open before text is closed.
 func closing(text string) int {
 	open := 1
 	for i := range len(text) {
@@ -103,7 +103,7 @@ func closing(text string) int {
 	return len(text)
 }
 
-// span returns the number of leading bytes whose characters are as is says.
+// span returns the length of the leading characters for which is returns true.
 func span(text string, is func(c rune) bool) int {
 	return len(text) - len(strings.TrimLeftFunc(text, is))
 }
@@ -115,7 +115,7 @@ func inWord(c rune) bool {
 func inName(c rune) bool     { return inWord(c) || strings.ContainsRune("$.:~-", c) }
 func inModifier(c rune) bool { return inWord(c) || strings.ContainsRune("@().:<>[]-", c) }
 
-// declarer tells whether a word begins a declaration in some language.
+// declarer reports whether a word begins a declaration in some language.
 func declarer(word string) bool {
 	switch word {
 	case "func", "fn", "def", "class", "struct", "enum", "interface", "trait", "impl", "type", "typedef", "module", "mod", "namespace",
@@ -126,7 +126,7 @@ func declarer(word string) bool {
 	return false
 }
 
-// statement tells whether a word begins a statement that looks like a declaration.
+// statement reports whether a word begins a statement that looks like a declaration.
 func statement(word string) bool {
 	switch word {
 	case "if", "else", "for", "while", "switch", "return", "throw", "catch", "case", "new", "delete", "await", "using", "elif", "with",

@@ -13,9 +13,9 @@ import (
 // maxHeader is how many bytes of a column's name are repeated with each value.
 const maxHeader = 60
 
-// readCSV writes each row as a paragraph of lines such as "Price: 12 EUR", so that a
-// value can be found by its column's name and is understood in any chunk. Empty values
-// are left out. A column named "section" or "heading" gives the headings of rows.
+// readCSV writes each row as a paragraph of lines such as "Price: 12 EUR", so that a value can be
+// found by its column's name and is understood in any chunk. Empty values are left out. A column
+// named "section" or "heading" provides the headings of rows.
 func readCSV(name, text string) (Document, error) {
 	comma, text := delimiter(name, text)
 	r := csv.NewReader(strings.NewReader(text))
@@ -26,7 +26,7 @@ func readCSV(name, text string) (Document, error) {
 	r.ReuseRecord = true
 	var b strings.Builder
 	var header []string
-	section := "" // of the row before
+	section := "" // of the previous row
 	for first := true; ; {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -55,7 +55,7 @@ func readCSV(name, text string) (Document, error) {
 		}
 	}
 	if b.Len() == 0 {
-		b.WriteString(strings.Join(header, ", ")) // there are no other rows
+		b.WriteString(strings.Join(header, ", ")) // there is only a header
 	}
 	return Document{Text: b.String(), Form: Records}, nil
 }
@@ -92,9 +92,8 @@ func writeRow(b *strings.Builder, header, row []string) {
 // maxNamed is the number of columns up to which values are named.
 const maxNamed = 1000
 
-// headerOf returns the names of the columns if row looks like a header: at least half of
-// its cells are filled, none comes twice, and none is a number except years after the
-// first column.
+// headerOf returns the names of the columns if row looks like a header: at least half of its cells
+// are filled, none occurs twice, and none is a number except years after the first column.
 func headerOf(row []string) []string {
 	if len(row) > maxNamed {
 		return nil
@@ -123,9 +122,9 @@ func isYear(cell string) bool {
 	return err == nil && 1900 <= n && n < 2100
 }
 
-// delimiter returns the separator of values, and the rows. It is named by a first line
-// such as "sep=;", which spreadsheets write, or else the most frequent candidate in the
-// first line, outside of quotes.
+// delimiter returns the separator of values, and the rows. It is given by a first line such as
+// "sep=;", which spreadsheets write, or else it is the most frequent candidate in the first line,
+// outside of quotes.
 func delimiter(name, text string) (comma rune, rows string) {
 	line, rest, _ := strings.Cut(strings.TrimLeft(text, "\n"), "\n")
 	if sep, ok := strings.CutPrefix(line, "sep="); ok && len(sep) == 1 && strings.Contains(",;\t|", sep) {

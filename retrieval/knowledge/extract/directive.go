@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// explicit writes a directive, a footnote or nothing for other explicit markup, such as
-// targets and comments.
+// explicit writes a directive or a footnote; other explicit markup, such as targets and comments,
+// is left out.
 func (w *writer) explicit(lines []string, prefix string, depth int) int {
 	inner, more := indented(lines[1:])
 	first := strings.TrimSpace(strings.TrimPrefix(lines[0], ".."))
@@ -23,13 +23,13 @@ func (w *writer) explicit(lines []string, prefix string, depth int) int {
 	return 1 + more
 }
 
-// directiveName tells whether a name is that of a directive.
+// directiveName reports whether a name can be that of a directive.
 func directiveName(name string) bool {
 	return name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_:.+") == ""
 }
 
-// directive writes what a directive says. What is not known is taken for the description
-// of what its argument names, such as a function.
+// directive writes the content of a directive. An unknown one is treated as the description of its
+// argument, such as a function.
 func (w *writer) directive(name, argument string, inner []string, prefix string, depth int) {
 	arguments, body := []string{argument}, inner
 	for len(body) > 0 && body[0] != "" && !strings.HasPrefix(body[0], ":") && argument != "" {
@@ -68,13 +68,13 @@ func (w *writer) directive(name, argument string, inner []string, prefix string,
 		}
 	}
 	for len(arguments) > 0 && len(body) > 0 && body[0] == "" {
-		body = body[1:] // a definition stands right below its term
+		body = body[1:] // a definition directly follows its term
 	}
 	w.body(body, prefix, depth+1)
 	w.gap()
 }
 
-// changes returns the words for a change in some version.
+// changes returns the text for a version change directive.
 func changes(name string) string {
 	switch name {
 	case "versionadded":
@@ -87,7 +87,7 @@ func changes(name string) string {
 	return "Deprecated since version"
 }
 
-// inline removes the markup of a line: literals become code, roles and references their
+// inline removes the markup of a line: literals become code, roles and references become their
 // text.
 func inline(line string) string {
 	if !strings.ContainsAny(line, "`\\") {

@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// detectBytes is how many bytes the encoding is guessed from; more do not improve the
-	// guess.
+	// detectBytes is how many bytes are used to guess the encoding; more do not improve the guess.
 	detectBytes = 16 << 10
 	// sureEnough is the least confidence of a guess that is used. Below it the text is
 	// taken as Windows-1252, which most old western files are in.
@@ -30,9 +29,9 @@ const (
 	minUnmarked = 32
 )
 
-// Decode returns raw as UTF-8 with line feeds as its only line breaks. The encoding is
-// that of the byte order mark, if there is one; else UTF-16 if most of every other byte
-// are zero, UTF-8 if raw is valid, or what the frequencies of the letters suggest.
+// Decode returns raw as UTF-8 with line feeds as its only line breaks. The encoding is that of the
+// byte order mark, if there is one; else UTF-16 if most of every other byte are zero, UTF-8 if raw
+// is valid, or what the letter frequencies suggest.
 func Decode(raw []byte) (string, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")):
@@ -45,7 +44,7 @@ func Decode(raw []byte) (string, error) {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return decodeUnmarkedUTF16(raw)
 	}
-	if utf8.Valid(raw) && !bytes.Contains(raw, []byte("\x1b$")) { // that is ISO-2022
+	if utf8.Valid(raw) && !bytes.Contains(raw, []byte("\x1b$")) { // excludes ISO-2022
 		return checked(string(raw))
 	}
 	if torn(raw) {
@@ -101,7 +100,7 @@ func decodeUTF16(raw []byte, order binary.ByteOrder) (string, error) {
 		return "", ErrNotText
 	}
 	units := make([]uint16, len(raw)/2)
-	_, _ = binary.Decode(raw, order, units) // as many as there are
+	_, _ = binary.Decode(raw, order, units) // cannot fail: units has the right length
 	text := string(utf16.Decode(units))
 	if strings.ContainsRune(text, utf8.RuneError) { // from a lone surrogate
 		return "", ErrNotText
@@ -109,8 +108,8 @@ func decodeUTF16(raw []byte, order binary.ByteOrder) (string, error) {
 	return checked(text)
 }
 
-// torn tells whether raw is UTF-8 with a few invalid bytes, as happens when lines are cut
-// at a number of bytes.
+// torn reports whether raw is UTF-8 with a few invalid bytes, as happens when lines are cut at a
+// number of bytes.
 func torn(raw []byte) bool {
 	good, bad := 0, 0
 	for len(raw) > 0 {
@@ -166,7 +165,7 @@ func guess(sample []byte) (e encoding.Encoding) {
 	}
 	name := strings.ToLower(found.Encoding)
 	if name == "gb2312" || name == "gbk" {
-		name = "gb18030" // which includes both
+		name = "gb18030" // a superset of both
 	}
 	if e, err := htmlindex.Get(name); err == nil {
 		return e

@@ -29,7 +29,7 @@ const (
 	emphatic = "Grüße 𝄞\n"
 )
 
-// What a file is written in is found by itself.
+// The encoding of a file is detected.
 func TestEncodings(t *testing.T) {
 	utf16le := unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
 	utf16be := unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
@@ -74,7 +74,7 @@ func TestEncodings(t *testing.T) {
 	f("EUC-KR", korean.EUCKR, "", korea)
 }
 
-// UTF-8 with a torn character is still UTF-8.
+// UTF-8 with a truncated character is still UTF-8.
 func TestTornUTF8(t *testing.T) {
 	got, err := extract.Decode([]byte(japan + "cut\xe5 here\r\n"))
 	if want := japan + "cut\ufffd here\n"; err != nil || got != want {
@@ -82,7 +82,7 @@ func TestTornUTF8(t *testing.T) {
 	}
 }
 
-// What is no text is not taken for any.
+// Binary data is not mistaken for text.
 func TestNotText(t *testing.T) {
 	for name, raw := range map[string]string{
 		"zero bytes":          "a\x00b",
@@ -100,7 +100,7 @@ func TestNotText(t *testing.T) {
 	}
 }
 
-// A page may say what it is written in, and be wrong.
+// A page may declare its encoding, even a wrong one.
 func TestHTMLEncodings(t *testing.T) {
 	const page = `<html><head><meta charset="%s"></head><body><p>`
 	sjis, err := japanese.ShiftJIS.NewEncoder().String(japan)

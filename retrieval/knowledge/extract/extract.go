@@ -1,9 +1,8 @@
-// Package extract turns the bytes of a file into documents, whose texts are Markdown,
-// plain text, records or source code. It knows file formats and nothing of chunks,
-// ranking or where files come from.
+// Package extract converts the bytes of a file into documents, whose texts are Markdown, plain
+// text, records or source code. It does not deal with chunks, ranking or where files come from.
 //
-// Every format here is read in bounded time and memory, whatever the bytes are, and so are
-// DOCX by extract/office and PDF by extract/pdf.
+// Every format is read in bounded time and memory, whatever the bytes are; this includes DOCX in
+// extract/office and PDF in extract/pdf.
 package extract
 
 import (
@@ -11,12 +10,11 @@ import (
 	"fmt"
 )
 
-// Version changes with anything that all readers share and that turns the same bytes into
-// other texts.
+// Version must be changed if anything shared by all readers yields other texts for the same bytes.
 const Version = "5"
 
-// VersionOf returns the version of a format's reader. One that turns the same bytes into
-// other texts gets another number here: only the files of its format are read again.
+// VersionOf returns the version of a format's reader. If only that reader yields other texts,
+// change its number here: then only files of its format are read again.
 func VersionOf(f Format) string {
 	own := 0
 	switch f {
@@ -28,41 +26,39 @@ func VersionOf(f Format) string {
 	return fmt.Sprintf("%s.%d", Version, own)
 }
 
-// MaxText is how many bytes of text one file may hold. It matters for formats that
-// compress text.
+// MaxText is the most bytes of text in one file. It matters for formats that compress text.
 const MaxText = 32 << 20
 
-// MaxDocuments is how many documents one file may hold.
+// MaxDocuments is the most documents in one file.
 const MaxDocuments = 100_000
 
 // A Document is one text of a file.
 type Document struct {
-	// Key is unique among the documents of a file: the record's id, or the number of its
-	// line. It is "" for a file that is one document.
+	// Key is unique among the documents of a file: the record's id, or the number of its line. It
+	// is "" for a file that is one document.
 	Key  string
-	Name string // title; "" where the file does not say
+	Name string // title; "" if the file has none
 	Text string // UTF-8, with line feeds as its only line breaks
 	Form Form
-	Lang string // language of Code, as the extension of its files: "go"
+	Lang string // language of Code, as a file extension: "go"
 	By   string // program that extracted it; "" for this package
-	// Attributes are strings, finite float64s, bools and lists of strings, by name; nil
-	// for none.
+	// Attributes are strings, finite float64s, bools and lists of strings, by name; may be nil.
 	Attributes map[string]any
 }
 
-// Form says how the structure of a text is written.
+// Form is the syntax of a text's structure.
 type Form uint8
 
 // The forms.
 const (
 	Plain    Form = iota // paragraphs
 	Markdown             //
-	Records              // paragraphs whose lines are fields, as of a CSV row; "## " before a section
+	Records              // paragraphs whose lines are fields, such as CSV rows; a section begins with "## "
 	Code                 // source code
 )
 
-// A Broken error says what is wrong with a file's bytes. Its text is for people and is
-// shown beside the file's name.
+// A Broken error describes what is wrong with the contents of a file. Its text is for people and
+// is shown beside the file's name.
 type Broken struct{ Reason string }
 
 func (b *Broken) Error() string { return b.Reason }
@@ -75,12 +71,11 @@ func Brokenf(format string, args ...any) error {
 // ErrNotText is the error for bytes that are not text in any known encoding.
 var ErrNotText = errors.New("not text in UTF-8, UTF-16 or any older encoding that could be recognised")
 
-// ErrTooMuchText is the error for more than MaxText.
+// ErrTooMuchText is the error for a file with more than MaxText.
 var ErrTooMuchText = Brokenf("it holds more than %d MB of text", MaxText>>20)
 
-// Read returns the documents of a file; name is the base of its path. Of a file that is
-// broken in part it returns what could be read and a *Broken; if attributes were left
-// out, a *Left.
+// Read returns the documents of a file; name is its base name. For a partly broken file it returns
+// what could be read and a *Broken; if attributes were left out, a *Left.
 func Read(format Format, name string, raw []byte) ([]Document, error) {
 	if format == HTML {
 		return one(readHTML(raw))

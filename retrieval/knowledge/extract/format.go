@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Format says how a file is read.
+// Format is a file format.
 type Format uint8
 
 // The formats.
@@ -44,7 +44,7 @@ func Of(name string) Format {
 	case ".rst", ".rest":
 		return RST
 	case ".txt", ".text", ".adoc":
-		if strings.HasSuffix(base, ".rst.txt") { // as Sphinx publishes sources
+		if strings.HasSuffix(base, ".rst.txt") { // Sphinx publishes sources with this extension
 			return RST
 		}
 		return Text
@@ -110,12 +110,12 @@ func languageOf(ext string) string {
 // ShebangLength is how many bytes of a file IsScript needs.
 const ShebangLength = 128
 
-// IsScript tells whether a file that begins with start is a script.
+// IsScript reports whether a file that begins with start is a script.
 func IsScript(start []byte) bool {
 	return shebang(string(start[:min(len(start), ShebangLength)])) != ""
 }
 
-// shebang returns the language that the first line of a script names; "" if none.
+// shebang returns the language named by the first line of a script; "" if none.
 func shebang(text string) string {
 	rest, ok := strings.CutPrefix(text, "#!")
 	if !ok {
@@ -149,7 +149,7 @@ func shebang(text string) string {
 	return ""
 }
 
-// Language returns the language of a file of source code; "" if it is not known.
+// Language returns the language of a source file; "" if unknown.
 func Language(name, text string) string {
 	base := strings.ToLower(path.Base(name))
 	ext := path.Ext(base)

@@ -12,25 +12,25 @@ import (
 const (
 	// maxFrontMatter is how many bytes are searched for the end of a front matter.
 	maxFrontMatter = 64 << 10
-	// maxEntry is how many bytes the lines of one key may have: the YAML parser takes
-	// time quadratic in the depth of nesting.
+	// maxEntry is the size limit of one key with its value: the YAML parser takes time quadratic
+	// in the nesting depth.
 	maxEntry = 4 << 10
 )
 
-// A FrontMatter is the YAML between --- lines at the start of a document, as the lines of
-// each key. Each key is parsed by itself and not decoded, so that anchors, tags and
-// merges have no effect and the cost is bounded.
+// A FrontMatter is the YAML between --- lines at the start of a document, as the lines of each
+// key. Each key is parsed separately and not decoded, so that anchors, tags and merges have no
+// effect and the cost is bounded.
 type FrontMatter []string
 
-// SplitFrontMatter divides a document into its front matter and its body. If the lines do
-// not look like a YAML map, all is body: --- may be a thematic break.
+// SplitFrontMatter divides a document into its front matter and its body. If the lines do not look
+// like a YAML map, everything is body: --- may be a thematic break.
 func SplitFrontMatter(text string) (matter FrontMatter, body string) {
 	first, rest, _ := strings.Cut(text, "\n")
 	if strings.TrimRight(first, " \t") != "---" {
 		return nil, text
 	}
 	look := rest[:min(len(rest), maxFrontMatter)]
-	at, start := 0, -1 // start is that of the key before
+	at, start := 0, -1 // start is that of the previous key
 	end := func() {
 		if start >= 0 {
 			matter = append(matter, look[start:at])
@@ -42,7 +42,7 @@ func SplitFrontMatter(text string) (matter FrontMatter, body string) {
 			end()
 			return matter, rest[at+len(line):]
 		case trimmed == "" || strings.ContainsAny(line[:1], " \t#-]}"):
-			// it continues the key before, or is a comment or blank
+			// it continues the previous key, or is a comment or blank
 		case strings.HasSuffix(trimmed, ":") || strings.Contains(trimmed, ": ") || strings.Contains(trimmed, ":\t"):
 			end()
 			start = at
@@ -77,7 +77,7 @@ func (m FrontMatter) Title() string {
 	return ""
 }
 
-// A NotYAMLError says that the lines of a key are not one key and its value in YAML.
+// A NotYAMLError means that an entry is not a single key and value in YAML.
 type NotYAMLError struct{ err error }
 
 func (e *NotYAMLError) Error() string {

@@ -12,8 +12,7 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// fuzz holds what is true of every file that is read: texts are text, keys are
-// told apart, and there is no more of them than may be.
+// fuzz checks what holds for every file: texts are text, keys are distinct, and limits are kept.
 func fuzz(f *testing.F, format extract.Format, name string) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {
@@ -49,7 +48,7 @@ func FuzzJSONLines(f *testing.F) { fuzz(f, extract.JSONLines, "x.jsonl") }
 func FuzzCSV(f *testing.F)       { fuzz(f, extract.CSV, "x.csv") }
 func FuzzRST(f *testing.F)       { fuzz(f, extract.RST, "x.rst") }
 
-// Parts follow each other from the start to the end, and are lines.
+// Parts are contiguous from the start to the end, and consist of lines.
 func FuzzOutline(f *testing.F) {
 	languages := []string{"go", "py", "java", "ts", "rs", "sql", "sh", "clj", ""}
 	for i, lang := range languages {

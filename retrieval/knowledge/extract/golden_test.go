@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Each file holds a file as users have it and the documents that it becomes; of
-// code, the parts with what they declare. Run with -update to write what is found.
+// Each file contains a realistic file and its documents; for code, the parts with their
+// declarations. Run with -update to write the results.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) < 10 {
@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// read returns what a file holds, in the form of golden files.
+// read returns the documents of a file, in the form of golden files.
 func read(t *testing.T, in txtar.File) (out []txtar.File) {
 	t.Helper()
 	format := extract.Of(in.Name)
@@ -68,7 +68,7 @@ func read(t *testing.T, in txtar.File) (out []txtar.File) {
 	return out
 }
 
-// outline cuts as if 200 bytes fitted into a chunk.
+// outline divides code as if a chunk could have 200 bytes.
 func outline(d extract.Document) (out []txtar.File) {
 	parts := extract.Outline(d.Lang, d.Text, func(text string) bool { return len(text) <= 200 })
 	for i, p := range parts {

@@ -13,14 +13,14 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// A hostile file is made for a size in bytes, which what it costs must grow with.
+// A hostile is a malicious file of any size; its cost must grow with the size.
 type hostile struct {
 	name   string
-	broken string // what the reason says; "" if it is read
+	broken string // the reason; "" if it is read
 	text   func(size int) string
 }
 
-// of repeats what harms after what makes it do so.
+// of repeats part between before and after.
 func of(before, part, after string) func(int) string {
 	return func(size int) string { return before + strings.Repeat(part, size/len(part)) + after }
 }
@@ -105,16 +105,16 @@ func hostiles() []hostile {
 	}
 }
 
-// smallSize is that of the smaller of two files that are compared. It is a tenth of
-// the largest one read, and more is not learnt from more.
+// smallSize is the size of the smaller of two compared files. A tenth of the largest file that is
+// read is enough.
 const (
 	smallSize = 64 << 10
 	growth    = 4
 )
 
-// Whatever a file is, what reading it costs grows no faster than the file: with it
-// four times as long, not by sixteen. Its time is asked again, because other tests may take
-// some of it; what it allocates depends on nobody else.
+// The cost of reading any file grows no faster than its size: a file four times as long must not
+// cost sixteen times as much. Time is measured repeatedly, because other tests may take some of
+// it; allocation does not depend on them.
 //
 // Row K8 of deploy/CONTRIBUTING.md.
 func TestHostile(t *testing.T) {
@@ -147,11 +147,11 @@ type cost struct {
 	allocated uint64
 }
 
-// costOf reads a file as the knowledge base does.
+// costOf reads a file like a knowledge base.
 func costOf(t *testing.T, tc hostile, text string) cost {
 	t.Helper()
 	runtime.GC()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // its idle workers take all the time that is left
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // its idle workers take all remaining time
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	start := knowledgetest.CPU(t)
@@ -170,7 +170,7 @@ func costOf(t *testing.T, tc hostile, text string) cost {
 	return cost{took, after.TotalAlloc - before.TotalAlloc}
 }
 
-// There is an end to what is read of a file, however much of it there is.
+// The amount of text that is read of a file is limited.
 func TestBounds(t *testing.T) {
 	for _, tc := range []struct{ name, text, broken string }{
 		{"tags.html", strings.Repeat("<p>", 250_001), "250000 tags"},

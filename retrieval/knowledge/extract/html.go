@@ -28,7 +28,7 @@ func readHTML(raw []byte) (d Document, err error) {
 	}
 	root, err := html.Parse(strings.NewReader(text))
 	if err != nil {
-		return Document{}, errDeep // its only error
+		return Document{}, errDeep // html.Parse has no other error
 	}
 	p := newPage(root)
 	text, name, err := render(p, p.main())
@@ -38,7 +38,7 @@ func readHTML(raw []byte) (d Document, err error) {
 	return Document{Name: name, Text: text, Form: Markdown}, nil
 }
 
-// decodeHTML is Decode for a page that may name its own encoding.
+// decodeHTML is Decode for a page that may declare its own encoding.
 func decodeHTML(raw []byte) (string, error) {
 	if e, name, certain := charset.DetermineEncoding(raw, ""); certain && name != "utf-8" && name != "utf-16le" && name != "utf-16be" && bytes.IndexByte(raw, 0) < 0 {
 		if text, ok := decodeStrict(e, raw); ok {
@@ -55,18 +55,18 @@ var (
 )
 
 const (
-	// usualFormats is how many open formatting tags are not counted against maxReopened.
+	// usualFormats is how many open formatting tags are not counted towards maxReopened.
 	usualFormats = 8
-	// maxReopened is the limit on elements that the parser makes by reopening formatting tags.
+	// maxReopened is the limit on elements that the parser creates by reopening formatting tags.
 	maxReopened = 1 << 19
 	// maxTags is the limit on a page's elements. Each takes some hundred bytes, and time
 	// in proportion to its depth.
 	maxTags = 250_000
 )
 
-// checkMarkup refuses pages that parse into far more elements than they have tags: a
-// parser reopens unclosed formatting tags in each paragraph that follows, so a few
-// hundred of them and a million paragraphs would not fit in memory.
+// checkMarkup rejects pages that parse into far more elements than they have tags: a parser
+// reopens unclosed formatting tags in each following paragraph, so a few hundred of them and a
+// million paragraphs would not fit into memory.
 func checkMarkup(text string) error {
 	z := html.NewTokenizer(strings.NewReader(text))
 	z.SetMaxBuf(len(text) + 1)
@@ -102,7 +102,7 @@ func checkMarkup(text string) error {
 	return errTags
 }
 
-// formatting tells whether parsers reopen an element.
+// formatting reports whether parsers reopen an element.
 func formatting(a atom.Atom) bool {
 	switch a {
 	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr, atom.S, atom.Small, atom.Strike, atom.Strong, atom.Tt, atom.U:
@@ -111,7 +111,7 @@ func formatting(a atom.Atom) bool {
 	return false
 }
 
-// attr returns an attribute of n.
+// attr returns the value of an attribute of n; "" if it has none.
 func attr(n *html.Node, key string) string {
 	for _, a := range n.Attr {
 		if a.Key == key && a.Namespace == "" {

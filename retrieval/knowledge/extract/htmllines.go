@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// flush ends the paragraph that is being written.
+// flush writes the current paragraph.
 func (r *renderer) flush() {
 	text := r.inline.String()
 	r.inline.Reset()
@@ -46,8 +46,8 @@ func (r *renderer) lines(text string) {
 	r.full = r.full || r.out.Len() > MaxText
 }
 
-// list writes a list. Items follow each other without blank lines, also in nested lists;
-// other blocks have a blank line before them.
+// list writes a list. Items follow each other without blank lines, also in nested lists; other
+// blocks have a blank line before them.
 func (r *renderer) list(n *html.Node) {
 	r.flush()
 	number, _ := strconv.Atoi(attr(n, "start"))
@@ -94,8 +94,8 @@ func (r *renderer) within(prefix string, n *html.Node) {
 	r.flush()
 }
 
-// table writes a table of data. It returns false for a table used as a layout: one that
-// contains tables, headings or lists, or has a single column.
+// table writes a table of data. It returns false for a table used as a layout: one that contains
+// tables, headings or lists, or has a single column.
 func (r *renderer) table(n *html.Node) bool {
 	s := r.page.stats[n]
 	if s == nil || s.tables > 1 || s.blocks > 0 {
@@ -151,8 +151,8 @@ func (r *renderer) row(n *html.Node) (cells []string, ok bool) {
 	return cells[:min(len(cells), maxColumns)], true
 }
 
-// Literal is markdownLiteral.
+// Literal escapes a line of text, see markdownLiteral.
 func Literal(line string) string { return markdownLiteral(line) }
 
-// Table is markdownTable.
+// Table returns a Markdown table, see markdownTable.
 func Table(rows [][]string) string { return markdownTable(rows) }

@@ -9,22 +9,22 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// The main content of a page is what the page itself marks as such (main, article,
-// roles), or else the smallest element with nearly all of the prose. Within it, what
-// consists of links, or whose name says that it is about the site, is left out. Names
-// alone never remove most of a page, because pages too have names such as "has-sidebar".
+// The main content of a page is what the page itself marks as such (main, article, roles), or else
+// the smallest element with nearly all of the prose. Within it, elements that consist of links, or
+// whose name indicates site navigation, are left out. Names alone never remove most of a page,
+// because pages too have names such as "has-sidebar".
 
 const (
-	// proseShare is the least share of the prose that the main element has.
+	// proseShare is the least share of the prose in the main element.
 	proseShare = 0.85
 	// minProse is the least length, in characters, of a text that is not a label.
 	minProse = 25
-	// linkShare is the share of text in links from which on an element is navigation.
+	// linkShare is the share of text in links from which an element is navigation.
 	linkShare = 0.6
 	// minLinks is the least number of links in navigation.
 	minLinks = 3
-	// asideShare is the largest share of the prose that an element named an aside may
-	// have to be left out.
+	// asideShare is the largest share of the prose that an element named as an aside may have to
+	// be left out.
 	asideShare = 0.2
 )
 
@@ -33,17 +33,17 @@ type page struct {
 	root  *html.Node
 	stats map[*html.Node]*stat
 	title string
-	mains []*html.Node // elements that say they are the main content
+	mains []*html.Node // elements marked as main content
 	parts []*html.Node // articles
 }
 
-// A stat counts what an element holds, in characters of visible text.
+// A stat counts the contents of an element, in characters of visible text.
 type stat struct {
-	text, linked int // all of it, and the part in links
+	text, linked int // total, and in links
 	links        int
-	prose        int // in texts of minProse or more, outside links
-	blocks       int // lists, headings, code: a layout has them, a cell of data does not
-	tables       int // within it
+	prose        int // in texts of at least minProse, outside links
+	blocks       int // lists, headings, code: they occur in a layout, but not in a data cell
+	tables       int // including nested ones
 }
 
 func newPage(root *html.Node) *page {
@@ -114,8 +114,8 @@ func (s *stat) add(o stat) {
 	s.tables += o.tables
 }
 
-// hidden tells whether an element is not shown as text, or is marked as being about the
-// site.
+// hidden reports whether an element is not shown as text, or is marked as part of the site rather
+// than the page.
 func hidden(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Iframe, atom.Object, atom.Canvas, atom.Video, atom.Audio,
@@ -145,8 +145,8 @@ func (p *page) main() *html.Node {
 	return p.descend(p.root)
 }
 
-// most returns the candidate with the most prose, if it has a fair share of it: some
-// sites have a main element with only a heading in it.
+// most returns the candidate with the most prose, if it has at least a third of it: some sites
+// have a main element that contains only a heading.
 func (p *page) most(candidates []*html.Node) (best *html.Node) {
 	prose := 0
 	for _, n := range candidates {
@@ -160,7 +160,7 @@ func (p *page) most(candidates []*html.Node) (best *html.Node) {
 	return best
 }
 
-// descend returns the smallest element that holds nearly all of the prose of n.
+// descend returns the smallest element with nearly all of the prose of n.
 func (p *page) descend(n *html.Node) *html.Node {
 	whole := float64(p.stats[n].prose) * proseShare
 	for whole > 0 {
@@ -178,7 +178,7 @@ func (p *page) descend(n *html.Node) *html.Node {
 	return n
 }
 
-// headed tells whether n has a heading outside of child, which would be lost.
+// headed reports whether n has a heading before child, which would be lost.
 func (p *page) headed(n, child *html.Node) bool {
 	for c := n.FirstChild; c != nil && c != child; c = c.NextSibling {
 		if s := p.stats[c]; s != nil && !p.boilerplate(c, n) && hasHeading(c) {
@@ -196,7 +196,7 @@ func descendable(n *html.Node) bool {
 	return n.DataAtom == 0 // custom elements
 }
 
-// hasHeading tells whether n is, or has in it, a heading of level 1 or 2.
+// hasHeading reports whether n is or contains a heading of level 1 or 2.
 func hasHeading(n *html.Node) bool {
 	for c := range n.Descendants() {
 		if c.DataAtom == atom.H1 || c.DataAtom == atom.H2 {
@@ -206,7 +206,8 @@ func hasHeading(n *html.Node) bool {
 	return n.DataAtom == atom.H1 || n.DataAtom == atom.H2
 }
 
-// boilerplate tells whether n, within the main content top, is about the site.
+// boilerplate reports whether n, within the main content top, belongs to the site rather than the
+// page.
 func (p *page) boilerplate(n, top *html.Node) bool {
 	s := p.stats[n]
 	if s == nil || n == top {
@@ -227,15 +228,15 @@ func (p *page) boilerplate(n, top *html.Node) bool {
 	return false
 }
 
-// aside tells whether a list of links can be left out of top: on a page with hardly any
-// prose the links are the content.
+// aside reports whether lists of links can be left out of top: on a page with hardly any prose the
+// links are the content.
 func (p *page) aside(top *html.Node) bool {
 	s := p.stats[top]
 	return s.prose > 20*minProse && s.linked*2 < s.text
 }
 
-// namedBoilerplate tells by class and id whether an element is about the site. Ids of
-// sections are not looked at, because they repeat the heading.
+// namedBoilerplate reports whether the class or id of an element marks it as boilerplate. Ids of
+// sections are ignored, because they repeat the heading.
 func namedBoilerplate(n *html.Node) bool {
 	classes := strings.ToLower(attr(n, "class"))
 	for name := range strings.FieldsSeq(classes) {
@@ -246,14 +247,14 @@ func namedBoilerplate(n *html.Node) bool {
 	return n.DataAtom != atom.Section && !strings.Contains(classes, "section") && boilerplateName(strings.ToLower(attr(n, "id")))
 }
 
-// maxNameWords is the number of words up to which a name tells what an element is for;
-// longer ones tell its subject.
+// maxNameWords is the number of words up to which a name describes the purpose of an element;
+// longer names describe its subject.
 const maxNameWords = 3
 
-// boilerplateName knows the common names of such elements. They are matched as whole
-// words: "footer" in "page-footer", but not in "footnotes".
+// boilerplateName reports whether name is a common name of boilerplate. It matches whole words:
+// "footer" in "page-footer", but not in "footnotes".
 func boilerplateName(name string) bool {
-	if name == "toc-backref" { // it is a heading that links to the table of contents
+	if name == "toc-backref" { // a heading that links to the table of contents
 		return false
 	}
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == ':' })
@@ -272,9 +273,8 @@ func boilerplateName(name string) bool {
 	return false
 }
 
-// ornament tells whether an element is a control or a mark beside the text that tools
-// for documentation add: a link to the heading itself or to its source, "Run", a hint
-// that opens.
+// ornament reports whether an element is a control or mark that documentation tools add to the
+// text: a link to the heading itself or to its source, "Run", a tooltip.
 func ornament(n *html.Node) bool {
 	for class := range strings.FieldsSeq(attr(n, "class")) {
 		switch class {

@@ -9,35 +9,34 @@ import (
 )
 
 const (
-	// maxIndent is how many nested lists and quotes are indented; deeper ones are
-	// indented like the last.
+	// maxIndent is how many nested lists and quotes are indented; deeper ones have the indent of
+	// the last.
 	maxIndent = 6
-	// maxCell is how many characters a cell may have in a table of data; a table with
-	// longer ones is a layout.
+	// maxCell is the most characters of a cell in a table of data; a table with longer cells is a
+	// layout.
 	maxCell = 1000
 	// maxColumns is the limit on a cell's colspan.
 	maxColumns = 32
 )
 
-// A renderer writes the visible content of a page as Markdown: headings, lists, tables,
-// code, quotes. Targets of links and emphasis are left out: they cost tokens and answer
-// no question.
+// A renderer writes the visible content of a page as Markdown: headings, lists, tables, code,
+// quotes. Link targets and emphasis are left out: they cost tokens and answer no question.
 type renderer struct {
 	page   *page
 	top    *html.Node
 	out    strings.Builder
-	inline strings.Builder // the paragraph that is being written
+	inline strings.Builder // the current paragraph
 	indent []string        // prefix of lines for each open list and quote
-	depth  int             // how many of them the block before had
+	depth  int             // how many of them the previous block had
 	marker string          // prefix of the first line of a list item; "" after that line
 	tight  bool            // no blank line precedes that line
-	glued  bool            // none precedes the next block: it defines the term before it
+	glued  bool            // no blank line precedes the next block, which defines the previous term
 	full   bool            // MaxText is exceeded
 
-	headings []heading // in no list or quote
+	headings []heading // those outside lists and quotes
 }
 
-// render returns the text and the title of a page, "" if the text has a heading that is it.
+// render returns the text and the title of a page; the title is "" if it is a heading in the text.
 func render(p *page, top *html.Node) (text, title string, err error) {
 	r := &renderer{page: p, top: top}
 	if h := p.above(top); h != nil {
@@ -126,7 +125,7 @@ func (r *renderer) block(n *html.Node) {
 	}
 }
 
-// paragraph writes the children of n, which begin and end a paragraph.
+// paragraph writes the children of n as a paragraph.
 func (r *renderer) paragraph(n *html.Node) {
 	r.flush()
 	r.children(n)
@@ -139,7 +138,7 @@ func (r *renderer) children(n *html.Node) {
 	}
 }
 
-// inlineElement tells whether an element is part of a line.
+// inlineElement reports whether an element is part of a line.
 func inlineElement(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Big, atom.Cite, atom.Data, atom.Del, atom.Dfn, atom.Em, atom.Font, atom.I, atom.Ins,
@@ -147,7 +146,7 @@ func inlineElement(n *html.Node) bool {
 		atom.Sup, atom.Time, atom.U, atom.Var, atom.Wbr, atom.Picture:
 		return true
 	}
-	return strings.Contains(n.Data, "-") && !strings.Contains(n.Data, "content") // custom elements are mostly widgets in lines
+	return strings.Contains(n.Data, "-") && !strings.Contains(n.Data, "content") // custom elements are mostly inline widgets
 }
 
 func (r *renderer) heading(n *html.Node) {
@@ -161,7 +160,7 @@ func (r *renderer) heading(n *html.Node) {
 	}
 }
 
-// visible returns the text of n without what is hidden or about the site.
+// visible returns the text of n without hidden parts and boilerplate.
 func (r *renderer) visible(n *html.Node) string {
 	var b strings.Builder
 	var walk func(n *html.Node)
@@ -182,7 +181,7 @@ func (r *renderer) visible(n *html.Node) string {
 	return b.String()
 }
 
-// small tells whether n is a label rather than a text.
+// small reports whether n is a label rather than a text.
 func (r *renderer) small(n *html.Node) bool {
 	s := r.page.stats[n]
 	return s != nil && s.text < minProse
@@ -205,7 +204,7 @@ func (r *renderer) code(n *html.Node) {
 	r.lines(markdownListing(listingLanguage(n), text))
 }
 
-// allCode is allText with elements that are line breaks as line feeds.
+// allCode is allText, but converts elements that are line breaks to line feeds.
 func allCode(n *html.Node) string {
 	var b strings.Builder
 	var walk func(n *html.Node)
@@ -226,8 +225,8 @@ func allCode(n *html.Node) string {
 	return lineFeeds(b.String())
 }
 
-// listingLanguage returns the language of a listing, from the class names that
-// highlighters give it or the elements around it.
+// listingLanguage returns the language of a listing, from the class names that highlighters give
+// to it or to elements around it.
 func listingLanguage(n *html.Node) string {
 	nodes := []*html.Node{n, n.FirstChild, n.Parent}
 	if n.Parent != nil {

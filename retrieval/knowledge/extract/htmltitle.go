@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// A heading is one that was written.
+// A heading is a heading in the text.
 type heading struct {
-	at    int // where its line begins in the text
+	at    int // offset of its line in the text
 	level int
 	text  string
 }
@@ -16,13 +16,13 @@ type heading struct {
 // maxLevel is the level of the smallest headings in Markdown.
 const maxLevel = 6
 
-// titled returns the text of a page and its title, "" where that is the first heading of
-// level 1. headings are those of the text, and title is what the page's <title> says.
+// titled returns the text of a page and its title, "" if that is the first heading of level 1.
+// headings are those of the text, and title is the page's <title>.
 //
-// The only heading of level 1 is the title, and so is the first of several if <title> says it,
-// as beside the name of the site. Otherwise <title> is, and the headings are sections of the
-// page, one level deeper if there are several of level 1. Pages that begin at a deeper level,
-// with a heading that <title> says, are moved up where it is the only one of its level.
+// The only heading of level 1 is the title, and so is the first of several if <title> contains it,
+// as when it also names the site. Otherwise <title> is the title, and the headings are sections of
+// the page, one level deeper if there are several of level 1. If the top level is deeper and has a
+// single heading, which <title> contains, the headings are moved up.
 func titled(text string, headings []heading, title string) (leveled, name string) {
 	if len(headings) == 0 {
 		return text, title
@@ -51,11 +51,11 @@ func titled(text string, headings []heading, title string) (leveled, name string
 	return text, title
 }
 
-// maxTitle is the length in bytes above which a title or a heading is compared with nothing:
-// to look for one long text in another takes too long.
+// maxTitle is the length in bytes above which titles and headings are not compared: searching one
+// long text in another takes too long.
 const maxTitle = 1000
 
-// says tells whether a title has the words of a heading, one after the other.
+// says reports whether title contains the words of heading, one after the other.
 func says(title, heading string) bool {
 	if len(title) > maxTitle || len(heading) > maxTitle {
 		return false
@@ -78,7 +78,7 @@ func says(title, heading string) bool {
 
 func ofWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
 
-// shift adds to the levels of headings.
+// shift changes the levels of headings.
 func shift(text string, headings []heading, by int) string {
 	var out strings.Builder
 	end := 0

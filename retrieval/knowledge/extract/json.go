@@ -12,11 +12,11 @@ import (
 	"unicode"
 )
 
-// A record is an object. These fields have a meaning: "id" (or "_id"), "title" (or
-// "name"), "section" (or "heading"), "text" (or "content", "body") and "attributes"; of
-// several, the first that is a string counts, for an id also a number. Other fields with plain values are attributes
-// too. The text of an object without a text is its fields, except "attributes", in lines
-// such as "address.city: Oslo".
+// A record is an object. These fields have a meaning: "id" (or "_id"), "title" (or "name"),
+// "section" (or "heading"), "text" (or "content", "body") and "attributes"; of several, the first
+// that is a string is used, for an id also a number. Other fields with plain values are attributes
+// too. The text of an object without a text is its fields, except "attributes", in lines such as
+// "address.city: Oslo".
 //
 // encoding/json checks the syntax; gjson reads the values, because it does not allocate
 // an object for each of millions of numbers.
@@ -24,13 +24,13 @@ import (
 const (
 	// maxKey is the limit on the key of a document, in bytes.
 	maxKey = 200
-	// maxDepth is how deep values may be nested.
+	// maxDepth is the nesting limit of values.
 	maxDepth = 100
 )
 
 var errDeepJSON = Brokenf("its values are nested too deeply")
 
-// readJSON returns a document for each element of an array of objects, else one.
+// readJSON returns a document for each element of an array of objects; otherwise one document.
 func readJSON(text string) ([]Document, error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	trimmed := strings.TrimLeft(text, " \t\n")
@@ -59,7 +59,7 @@ func readJSON(text string) ([]Document, error) {
 		return nil, notJSON(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return readJSONLines(text) // some files of lines are named .json
+		return readJSONLines(text) // some JSON Lines files are named .json
 	}
 	left := newLeft()
 	d, _, err := readRecord(raw, left)
@@ -69,8 +69,8 @@ func readJSON(text string) ([]Document, error) {
 	return []Document{d}, left.err()
 }
 
-// readJSONLines returns a document for each line. Lines that are not JSON are left out
-// and counted in the error.
+// readJSONLines returns a document for each line. Lines that are not JSON are left out and counted
+// in the error.
 func readJSONLines(text string) ([]Document, error) {
 	set := newSet("line")
 	bad, firstBad, n := 0, 0, 0
@@ -112,7 +112,7 @@ func notJSON(err error) error {
 
 // A set collects the documents of one file.
 type set struct {
-	unit      string // what documents without an id are numbered by, such as "line"
+	unit      string // how to number documents without an id, such as "line"
 	documents []Document
 	keys      map[string]bool
 	bytes     int
@@ -121,9 +121,8 @@ type set struct {
 
 func newSet(unit string) *set { return &set{unit: unit, keys: map[string]bool{}, left: newLeft()} }
 
-// add adds the record at place n. Its key is its id; without an id it is n, and for an id
-// that was seen before it is the id and n. So nothing is lost, and keys do not depend on
-// later records.
+// add adds the n-th record. Its key is its id; without an id it is n, and for an id that occurred
+// before it is the id and n. So nothing is lost, and keys do not depend on later records.
 func (s *set) add(n int, raw []byte) error {
 	if len(s.documents) == MaxDocuments {
 		return Brokenf("it holds more than %d documents", MaxDocuments)
@@ -144,7 +143,7 @@ func (s *set) add(n int, raw []byte) error {
 	return nil
 }
 
-// keyable tells whether an id can be shown in a list, a header and a prompt.
+// keyable reports whether an id can be shown in a list, a header and a prompt.
 func keyable(id string) bool {
 	return id != "" && len(id) <= maxKey && !strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// readRecord returns the document in raw, which is valid JSON. Values that cannot be
-// attributes are noted in left.
+// readRecord returns the document in raw, which is valid JSON. Values that cannot be attributes
+// are recorded in left.
 func readRecord(raw []byte, left *Left) (d Document, id string, err error) {
 	value := gjson.ParseBytes(raw)
 	f := fieldsOf(value)
@@ -18,7 +18,7 @@ func readRecord(raw []byte, left *Left) (d Document, id string, err error) {
 	d.Text = f.text(false, "text", "content", "body")
 	section := oneLine(f.text(false, "section", "heading"))
 	if d.Text != "" || f.empty {
-		d.Form = Markdown // plain text is cut well as Markdown
+		d.Form = Markdown // Markdown is also suitable for cutting plain text
 		if d.Text != "" && section != "" {
 			d.Text = sectionMark + section + "\n\n" + d.Text
 		}
@@ -35,7 +35,7 @@ func readRecord(raw []byte, left *Left) (d Document, id string, err error) {
 	return d, id, nil
 }
 
-// sectionMark stands before the section of records, on a line of its own.
+// sectionMark precedes the section of records, on a line of its own.
 const sectionMark = "## "
 
 // attributesField names the field that holds attributes.
@@ -43,10 +43,10 @@ const attributesField = "attributes"
 
 // fields are the fields of a record.
 type fields struct {
-	known      map[string]gjson.Result // the first of each name
+	known      map[string]gjson.Result // the first field of each name
 	others     []plainField
-	more       bool // there are more than others holds
-	empty      bool // it has a text, which is ""
+	more       bool // others is incomplete
+	empty      bool // it has an empty text
 	attributes gjson.Result
 }
 
@@ -55,7 +55,7 @@ type plainField struct {
 	value gjson.Result
 }
 
-// fieldsOf returns the fields of value, none if it is not an object.
+// fieldsOf returns the fields of value; none if it is not an object.
 func fieldsOf(value gjson.Result) (f fields) {
 	if !value.IsObject() {
 		return f
@@ -87,8 +87,8 @@ func fieldsOf(value gjson.Result) (f fields) {
 	return f
 }
 
-// text returns the first of the named fields that is a string that is not blank or, if
-// number is set, a number.
+// text returns the first of the named fields that is a non-blank string or, if number is set, a
+// number.
 func (f fields) text(number bool, names ...string) string {
 	for _, name := range names {
 		v := f.known[name]
@@ -104,9 +104,9 @@ func (f fields) text(number bool, names ...string) string {
 	return ""
 }
 
-// gather returns the attributes of a record: the fields of "attributes", then its other
-// fields. If written is set, the other fields are in the text, so that those which cannot
-// be attributes are not reported.
+// gather returns the attributes of a record: the fields of "attributes", then its other fields. If
+// written is set, the other fields are in the text, so those that cannot be attributes are not
+// reported.
 func (f fields) gather(written bool, left *Left) map[string]any {
 	set := attributeSet{left: left}
 	if f.attributes.IsObject() {
@@ -150,8 +150,8 @@ func (s *attributeSet) addJSON(name string, v gjson.Result) {
 	}
 }
 
-// textsIn returns the elements of a list if all are texts, up to one more than an
-// attribute may have.
+// textsIn returns the elements of a list if all are strings, up to one more than an attribute may
+// have.
 func textsIn(v gjson.Result) (list []string, ok bool) {
 	ok = v.IsArray()
 	v.ForEach(func(_, element gjson.Result) bool {

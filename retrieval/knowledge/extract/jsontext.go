@@ -6,9 +6,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// flatten writes a valid value as lines of "path: value". Each object in an array is a
-// paragraph; plain values of an array share a line. Fields of the outermost value for
-// which left is true are left out.
+// flatten writes a valid value as lines of "path: value". Each object in an array is a paragraph;
+// plain values of an array share a line. Top-level fields for which left returns true are left
+// out.
 func flatten(value gjson.Result, left func(key string) bool) (string, error) {
 	f := &flattener{left: left}
 	f.value(value)
@@ -28,8 +28,8 @@ type flattener struct {
 // lineLength is the approximate length, in bytes, of a line with the values of an array.
 const lineLength = 200
 
-// value writes a value, and tells whether to go on. gjson scans nested values once per
-// level, and the depth is bounded.
+// value writes a value, and reports whether to continue. gjson scans nested values once per level,
+// and the depth is limited.
 func (f *flattener) value(v gjson.Result) bool {
 	switch {
 	case v.Type == gjson.JSON && len(f.path) > maxDepth:
@@ -81,7 +81,7 @@ func (f *flattener) endLine() {
 	}
 }
 
-// paragraph ends the present paragraph by a blank line.
+// paragraph ends the current paragraph with a blank line.
 func (f *flattener) paragraph() {
 	f.endLine()
 	if s := f.out.String(); s != "" && !strings.HasSuffix(s, "\n\n") {

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// markdownLiteral escapes a line of text that would be read as a heading, the underline of one or
-// a fence.
+// markdownLiteral escapes a line of text that would be read as a heading, the underline of a
+// heading or a fence.
 func markdownLiteral(line string) string {
 	if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") || line != "" && strings.Trim(line, "=-") == "" {
 		return `\` + line
@@ -14,11 +14,11 @@ func markdownLiteral(line string) string {
 	return line
 }
 
-// maxFence is the longest fence that is written. A listing with a longer run of backticks
-// ends there as a listing.
+// maxFence is the longest fence that is written. A listing with a longer run of backticks ends
+// early.
 const maxFence = 40
 
-// markdownListing returns a listing of text, without a line break at its end.
+// markdownListing returns a listing of text, without a final line break.
 func markdownListing(language, text string) string {
 	fence := "```"
 	for len(fence) < maxFence && strings.Contains(text, fence) {
@@ -53,7 +53,7 @@ func markdownTable(rows [][]string) string {
 	return b.String()
 }
 
-// isLanguage tells whether s can name the language of a listing.
+// isLanguage reports whether s can name the language of a listing.
 func isLanguage(s string) bool {
 	return s != "" && len(s) <= 20 && strings.IndexFunc(s, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '+' && r != '#'

@@ -7,18 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// maxRSTDepth is how many lists, definitions and directives may be nested; what is deeper
-// is text.
+// maxRSTDepth is the nesting limit of lists, definitions and directives; deeper levels are text.
 const maxRSTDepth = 20
 
-// An writer writes the Markdown of one document.
+// A writer writes the Markdown of one document.
 type writer struct {
 	out    strings.Builder
-	styles []string // of titles, in the order of their levels
+	styles []string // of titles, in order of their levels
 }
 
-// rstToMarkdown returns the rstToMarkdown of a text whose line breaks are line feeds. It takes time
-// and memory in proportion to the text.
+// rstToMarkdown converts reStructuredText whose line breaks are line feeds to Markdown. It takes
+// time and memory proportional to the text.
 func rstToMarkdown(text string) string {
 	w := &writer{}
 	var lines []string
@@ -29,7 +28,7 @@ func rstToMarkdown(text string) string {
 	return w.out.String()
 }
 
-// untab replaces the tabs that a line begins with; they are 8 blanks wide.
+// untab replaces leading tabs; tab stops are 8 columns apart.
 func untab(line string) string {
 	text := strings.TrimLeft(line, " \t")
 	indent := 0
@@ -41,10 +40,10 @@ func untab(line string) string {
 	return strings.Repeat(" ", min(indent, maxRSTIndent)) + text
 }
 
-// maxRSTIndent is the deepest indent that is told from deeper ones.
+// maxRSTIndent is the deepest indent that is distinguished from deeper ones.
 const maxRSTIndent = 200
 
-// line writes one line below prefix.
+// line writes one line after prefix.
 func (w *writer) line(prefix, text string) {
 	w.out.WriteString(strings.TrimRight(prefix+text, " "))
 	w.out.WriteByte('\n')
@@ -57,14 +56,14 @@ func (w *writer) gap() {
 	}
 }
 
-// body writes the blocks in lines, each line with prefix before it.
+// body writes the blocks in lines, with prefix before each line.
 func (w *writer) body(lines []string, prefix string, depth int) {
 	for len(lines) > 0 {
 		lines = lines[w.block(lines, prefix, depth):]
 	}
 }
 
-// block writes the block that lines begin with, and returns how many lines it has.
+// block writes the block at the start of lines, and returns its number of lines.
 func (w *writer) block(lines []string, prefix string, depth int) int {
 	first := lines[0]
 	if first == "" {
@@ -105,7 +104,7 @@ func (w *writer) block(lines []string, prefix string, depth int) int {
 	return w.paragraph(lines, prefix, depth)
 }
 
-// title writes a section title, and returns how many lines it has; 0 if there is none.
+// title writes a section title, and returns its number of lines; 0 if there is none.
 func (w *writer) title(lines []string) int {
 	style, text, n := "", "", 0
 	switch {
@@ -130,20 +129,20 @@ func (w *writer) title(lines []string) int {
 	return n
 }
 
-// adornment tells whether a line is one punctuation character, two times or more.
+// adornment reports whether a line consists of one punctuation character, at least twice.
 func adornment(line string) bool {
 	return len(line) > 1 && strings.IndexByte("=-`:.'\"~^_*+#<>!$%&(),/;?@[\\]{|}", line[0]) >= 0 && strings.Trim(line, line[:1]) == ""
 }
 
-// fits tells whether a title has an underline that is long enough, or nearly: what is four
-// characters long or more is one with a warning.
+// fits reports whether the underline of a title is long enough, or nearly: docutils accepts a
+// short one of at least four characters with a warning.
 func fits(title, underline string) bool {
 	n := utf8.RuneCountInString(title)
 	return title != "" && (len(underline) >= n || len(underline) >= 4 && len(underline)*2 >= n)
 }
 
-// indented returns the lines at the start that are blank or begin with a blank, without
-// their common indent, and how many lines that were. The blank ones at the end stay.
+// indented returns the leading lines that are blank or indented, without their common indent, and
+// their number. Trailing blank lines are not included.
 func indented(lines []string) (inner []string, n int) {
 	least := 0
 	for i, line := range lines {
@@ -191,8 +190,7 @@ func (w *writer) item(lines []string, marker, rest, prefix string, depth int) in
 	return n
 }
 
-// itemMarker returns the marker of a list item as Markdown has it, "" for none, and the
-// rest of the line.
+// itemMarker returns the Markdown marker of a list item, "" for none, and the rest of the line.
 func itemMarker(line string) (marker, rest string) {
 	first, rest, ok := strings.Cut(line, " ")
 	if !ok {
@@ -213,7 +211,7 @@ func itemMarker(line string) (marker, rest string) {
 }
 
 // paragraph writes a paragraph, or a term with its definition, and the listing that "::"
-// announces.
+// introduces.
 func (w *writer) paragraph(lines []string, prefix string, depth int) int {
 	n := 1
 	for n < len(lines) && lines[n] != "" && lines[n][0] != ' ' {
@@ -260,7 +258,7 @@ func (w *writer) listing(lang string, lines []string, prefix string) {
 	w.gap()
 }
 
-// untilBlank returns how many lines there are before the first blank one.
+// untilBlank returns the number of lines before the first blank one.
 func untilBlank(lines []string) int {
 	if n := slices.Index(lines, ""); n >= 0 {
 		return n
@@ -268,11 +266,10 @@ func untilBlank(lines []string) int {
 	return len(lines)
 }
 
-// maxTableLines is how far the end of a simple table is looked for.
+// maxTableLines is how many lines are searched for the end of a simple table.
 const maxTableLines = 1000
 
-// table writes a simple or a grid table, and returns how many lines it has; 0 if there is
-// none.
+// table writes a simple or a grid table, and returns its number of lines; 0 if there is none.
 func (w *writer) table(lines []string, prefix string) int {
 	grid := strings.HasPrefix(lines[0], "+-") && strings.HasSuffix(lines[0], "+")
 	ruled := strings.HasPrefix(lines[0], "==") && strings.Trim(lines[0], "= ") == "" && strings.Contains(lines[0], " ")
@@ -314,7 +311,7 @@ func (w *writer) table(lines []string, prefix string) int {
 	return n
 }
 
-// columns cuts a line where columns start, and not within a character.
+// columns cuts a line at the starts of columns, but not within a character.
 func columns(line string, starts []int) (cells []string) {
 	for i, start := range starts {
 		end := len(line)

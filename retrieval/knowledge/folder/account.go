@@ -2,25 +2,25 @@ package folder
 
 import "sync"
 
-// Progress says how far the reading of a base has come.
+// Progress is the progress of reading a base.
 type Progress struct {
 	Knowledge string
-	Files     int // to read
-	Done      int // of them
-	Chunks    int // cut so far
+	Files     int // total number of files
+	Done      int // files that are done
+	Chunks    int // chunks made so far
 }
 
-// An Account keeps the report and the progress of a reading in which several goroutines
-// take part. Report is the caller's again when they have ended.
+// An Account collects the report and progress of several goroutines that read a base. Report may
+// be accessed directly only when they have ended.
 type Account struct {
 	Report Report
 
-	mu       sync.Mutex // guards Report and what follows
+	mu       sync.Mutex // guards Report and the fields below
 	progress Progress
-	tell     func(Progress) // nil for nobody
+	tell     func(Progress) // may be nil
 }
 
-// NewAccount returns the account of reading some files for a base.
+// NewAccount returns an account for reading a number of files of a base.
 func NewAccount(base string, files int, tell func(Progress)) *Account {
 	return &Account{progress: Progress{Knowledge: base, Files: files}, tell: tell}
 }
@@ -32,14 +32,14 @@ func (a *Account) Skip(s Skip) {
 	a.Report.Skipped = append(a.Report.Skipped, s)
 }
 
-// Note adds what was left out of a document.
+// Note adds notes on what was left out of a document.
 func (a *Account) Note(notes ...Note) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.Report.Notes = append(a.Report.Notes, notes...)
 }
 
-// File counts one file as done. skip, unless nil, says what of it was not read; read tells
+// File counts one file as done. skip, unless nil, describes what was not read; read reports
 // whether anything was.
 func (a *Account) File(chunks, bytes int, skip *Skip, read bool) {
 	a.mu.Lock()

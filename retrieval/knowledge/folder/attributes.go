@@ -9,20 +9,20 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 )
 
-// rulesVersion names the code that makes attributes of a file by the rules of its folder:
-// change it with that code.
+// rulesVersion is the version of the code that derives attributes by the rules of a folder. Change
+// it with that code.
 const rulesVersion = "3"
 
-// RulesBytes is the length of the name of rules in the hash of a document.
+// RulesBytes is the length of Rules.Name, which is part of the hash of a document.
 const RulesBytes = 8
 
-// Rules say where a folder's documents have their attributes from. By the zero value they
-// have only those that records have themselves.
+// Rules define where the documents of a folder get their attributes from. With the zero value they
+// have only the attributes in records.
 type Rules struct {
 	constants   map[string]any
-	path        *pathPattern // nil for none
+	path        *pathPattern // may be nil
 	frontMatter []string
-	Name        [RulesBytes]byte // tells them from others; zero for none
+	Name        [RulesBytes]byte // identifies the rules; zero if there are none
 }
 
 // NewRules compiles the rules of a folder.
@@ -55,8 +55,8 @@ func NewRules(f Folder) (r Rules, err error) {
 	return r, nil
 }
 
-// Apply returns a document of a file with its attributes, each key from the strongest
-// source that has it, in the form of chunk.Attribute. Notes name what is left out.
+// Apply returns a document of a file with its attributes, as chunk.Attribute returns them. Each
+// key has the value from the strongest source that contains it. The notes name what was left out.
 func (r Rules) Apply(file string, d chunk.Document) (_ chunk.Document, notes []Note) {
 	note := func(err error) { notes = append(notes, Note{Document: d.ID, Reason: err.Error()}) }
 	sources := []map[string]any{r.constants, nil, r.ofRecord(d.Attributes), nil}
@@ -71,7 +71,7 @@ func (r Rules) Apply(file string, d chunk.Document) (_ chunk.Document, notes []N
 		}
 	}
 	d.Attributes = nil
-	taken := map[string]bool{} // keys that were seen, also where the value is left out: no weaker source takes its place
+	taken := map[string]bool{} // keys seen so far; a key whose value was left out is not taken from a weaker source
 	crowd := 0                 // attributes beyond the limit
 	for _, source := range sources {
 		for _, key := range slices.Sorted(maps.Keys(source)) {
@@ -98,8 +98,8 @@ func (r Rules) Apply(file string, d chunk.Document) (_ chunk.Document, notes []N
 	return d, notes
 }
 
-// ofRecord returns a record's own attributes without the names in the path pattern: a file
-// whose path does not match must not claim that it does.
+// ofRecord returns a record's own attributes without the names in the path pattern: a file whose
+// path does not match must not claim that it does.
 func (r Rules) ofRecord(attributes map[string]any) map[string]any {
 	if r.path == nil {
 		return attributes

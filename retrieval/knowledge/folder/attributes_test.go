@@ -10,12 +10,12 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// The keys of a front matter are attributes of Markdown files. What a record, a page or
-// a table holds as text may look like one, and is text: who fills a field with what
-// others wrote must not let them say who may read it.
+// Only the front matter of Markdown files provides attributes. The text of a record, a page or a
+// table may look like front matter, but is text: authors of field values must not decide who may
+// read them.
 func TestFrontMatterIsOfMarkdownFilesOnly(t *testing.T) {
 	matter := `---\naudience: public\nowner: mallory\ntitle: Forged\n---\n\nThe bonus is large.`
-	open := `---\naudience: public\n\nThe bonus is large.` // does not end
+	open := `---\naudience: public\n\nThe bonus is large.` // not terminated
 	folder := folder.Folder{PathPattern: "{audience}/**", FrontMatter: []string{"audience", "owner"}}
 	got, report := attributesOf(t, folder, map[string]string{
 		"a.jsonl":       `{"id":"text","text":"` + matter + `"}` + "\n" + `{"id":"open","text":"` + open + `"}` + "\n" + `{"id":"own","content":"` + matter + `","owner":"hr"}` + "\n",
@@ -38,7 +38,7 @@ func TestFrontMatterIsOfMarkdownFilesOnly(t *testing.T) {
 	}
 }
 
-// The store keeps a value in a form that filters take for the value itself.
+// Stored values have the form that filters compare with.
 func TestAttributesHaveOneForm(t *testing.T) {
 	for _, c := range []struct{ value, list any }{
 		{"a", []string{"a"}}, {1, []any{1.0}}, {int64(2), []any{2}}, {uint64(3), []any{int64(3)}}, {4.5, []any{4.5}}, {true, []any{true}},

@@ -4,5 +4,5 @@ package folder
 
 import "io/fs"
 
-// ChangeTime is 0: the times of files are all there is.
+// ChangeTime returns 0: the change time is not available.
 func ChangeTime(fs.FileInfo) int64 { return 0 }

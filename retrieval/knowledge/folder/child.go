@@ -16,30 +16,30 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// ChildArgument is the only argument of a program that is to call Serve.
+// ChildArgument is the only argument of a child process, which must call ServeChild.
 const ChildArgument = "extract-document"
 
-// inner is set in the environment of the process that reads, which starts no other.
+// inner is an environment variable that is set in child processes, which start no others.
 const inner = "SIDENOTE_EXTRACT_DOCUMENT"
 
-// exitMemory is the exit code of a process that needed more memory than it was given.
+// exitMemory is the exit code of a child process that exceeded its memory.
 const exitMemory = 86
 
-// perDocument is what a document takes beside its strings, in bytes.
+// perDocument is the memory of a document apart from its strings, in bytes.
 const perDocument = 1 << 10
 
-// errMemory says that a file could not be read in the memory that is free.
+// errMemory returns the failure of a file that could not be read in the free memory.
 func errMemory(bytes int64) error {
 	return &Failure{Kind: SkipMemory, Reason: fmt.Sprintf("reading it takes more than the %d MB of memory that are free", bytes>>20)}
 }
 
-// A ChildReader starts processes that read.
+// A ChildReader extracts documents in child processes.
 type ChildReader struct {
-	Program string // the executable, which calls Serve
-	Code    string // folder for the machine code that reads PDF
+	Program string // an executable that calls ServeChild
+	Code    string // folder for the machine code of the PDF reader
 }
 
-// NewChildReader returns a Reader that starts this program again; nil where that is not possible.
+// NewChildReader returns a ChildReader that runs this executable; nil if that is not possible.
 func NewChildReader(code string) *ChildReader {
 	program, err := os.Executable()
 	if err != nil || os.Getenv(inner) != "" {
@@ -48,7 +48,7 @@ func NewChildReader(code string) *ChildReader {
 	return &ChildReader{Program: program, Code: code}
 }
 
-// A childRequest precedes the bytes of a file.
+// A childRequest is sent before the bytes of a file.
 type childRequest struct {
 	Format extract.Format
 	Name   string
@@ -57,16 +57,16 @@ type childRequest struct {
 	Length int
 }
 
-// An childAnswer precedes the text of a document. The last one has no document.
+// A childAnswer is sent before the text of a document. The last one has no document.
 type childAnswer struct {
 	Last     bool
-	Failure  *Failure // of the last: what of the file was not read
+	Failure  *Failure // in the last one: what was not read of the file
 	Document extract.Document
-	Length   int // of its text
+	Length   int // of the text
 }
 
-// Extract is Extract in a process that may take so many bytes of memory, while its
-// caller keeps no more than most bytes of documents.
+// Extract is like the function Extract, but runs in a child process that may use the given memory,
+// in bytes. The documents take at most most bytes in this process.
 func (r *ChildReader) Extract(ctx context.Context, f extract.Format, name string, raw []byte, memory, most int64) (documents []extract.Document, err error) {
 	life, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -84,7 +84,7 @@ func (r *ChildReader) Extract(ctx context.Context, f extract.Format, name string
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start a reader: %w", err)
 	}
-	go func() { // until the process has ended; it ends when its input does
+	go func() { // until the process has ended, which it does when its input is closed
 		_ = sendChild(in, childRequest{Format: f, Name: name, Code: r.Code, Memory: memory, Length: len(raw)}, raw)
 		<-life.Done()
 		_ = in.Close()
@@ -102,15 +102,15 @@ func (r *ChildReader) Extract(ctx context.Context, f extract.Format, name string
 	case errors.Is(err, errTooMuch):
 		return nil, errMemory(memory + most)
 	}
-	// Where it was ended by a signal, the system needed the memory: it had ended before it was
-	// cancelled, as its output had.
+	// If it was killed by a signal, the system needed the memory: it ended before it was
+	// cancelled, because its output had ended.
 	if exit := (*exec.ExitError)(nil); errors.As(ended, &exit) && (exit.ExitCode() == exitMemory || !exit.Exited()) {
 		return nil, errMemory(memory)
 	}
 	return nil, fmt.Errorf("its reader ended: %w", errors.Join(ended, err))
 }
 
-// environment is what a program needs to start at all.
+// environment returns the variables that a program needs to start.
 func environment() (list []string) {
 	for _, name := range []string{"SYSTEMROOT", "GOCOVERDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -135,10 +135,10 @@ func sendChild(w io.Writer, q childRequest, raw []byte) error {
 
 var errTooMuch = errors.New("too much text")
 
-// receiveChild reads documents of at most so many bytes, and what of the file was not read.
+// receiveChild reads documents of at most the given bytes, and what was not read of the file.
 func receiveChild(r io.Reader, most int64) (documents []extract.Document, failure *Failure, err error) {
 	in := bufio.NewReader(r)
-	dec := gob.NewDecoder(in) // reads no further than it has to, since in is an io.ByteReader
+	dec := gob.NewDecoder(in) // reads no further than necessary, since in is an io.ByteReader
 	for used := int64(0); ; {
 		var a childAnswer
 		if err := dec.Decode(&a); err != nil {
@@ -160,7 +160,7 @@ func receiveChild(r io.Reader, most int64) (documents []extract.Document, failur
 	}
 }
 
-// attributesSize returns about how many bytes attributes take.
+// attributesSize returns the approximate size of attributes in bytes.
 func attributesSize(attributes map[string]any) (bytes int64) {
 	for name, value := range attributes {
 		bytes += int64(len(name)) + 64

@@ -18,7 +18,7 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// The test binary is the program that Reader starts.
+// The test binary is the program that ChildReader starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == folder.ChildArgument {
 		if err := folder.ServeChild(os.Stdin, os.Stdout); err != nil {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// failed is what an error says of a file, or another error.
+// failed returns the message of a Failure, or of another error.
 func failed(err error) string {
 	if err == nil {
 		return ""
@@ -39,7 +39,7 @@ func failed(err error) string {
 	return string(f.Kind) + ": " + f.Reason
 }
 
-// Another process extracts the same documents, and says the same of what it did not.
+// A child process extracts the same documents, with the same failures.
 func TestSameAsHere(t *testing.T) {
 	r, here := folder.NewChildReader(extracttest.CodeCache()), pdf.New(extracttest.CodeCache())
 	for name, raw := range map[string]string{
@@ -68,12 +68,12 @@ func TestSameAsHere(t *testing.T) {
 	}
 }
 
-// Whatever would take more than the process may take, or its caller, is refused with that
+// Files that need more memory than the child process or its caller may use are rejected with that
 // reason, and the next file is read.
 func TestTooMuchMemory(t *testing.T) {
 	const size = 5 << 20
 	repeat := func(s string) string { return strings.Repeat(s, size/len(s)) }
-	var attributes strings.Builder // which are packed to more than a hundredth
+	var attributes strings.Builder // compressed to more than a hundredth
 	for i := 0; attributes.Len() < 3<<20; i++ {
 		fmt.Fprintf(&attributes, `a%x="" `, uint32(i)*2654435761)
 	}
@@ -97,7 +97,7 @@ func TestTooMuchMemory(t *testing.T) {
 		{"records.jsonl", strings.Repeat("1\n", 99_000), 256 << 20, 32 << 20},
 		{"text.txt", repeat("word "), 256 << 20, 1 << 20},
 	}
-	if testing.Short() { // with the race detector one for each of the bounds
+	if testing.Short() { // with the race detector one for each limit
 		files = []file{files[1], files[len(files)-1]}
 	}
 	for _, tc := range files {
@@ -112,7 +112,7 @@ func TestTooMuchMemory(t *testing.T) {
 	}
 }
 
-// Without machine code, pdfium is not compiled in less memory than that takes.
+// Without cached machine code, pdfium is not compiled if there is too little memory for that.
 func TestNoMemoryToCompile(t *testing.T) {
 	code := filepath.Join(t.TempDir(), "code")
 	_, err := folder.NewChildReader(code).Extract(t.Context(), extract.PDF, "a.pdf", extracttest.PDF("An ant."), 160<<20, 32<<20)
@@ -124,8 +124,8 @@ func TestNoMemoryToCompile(t *testing.T) {
 	}
 }
 
-// A process that cannot be started, or ends in the middle, is an error about that file, which
-// is tried again. A caller who gives up is told so.
+// If a process cannot be started or crashes, that is an error about the file, which is tried
+// again. Cancellation is reported as such.
 func TestNoProcess(t *testing.T) {
 	_, err := (&folder.ChildReader{Program: filepath.Join(t.TempDir(), "none")}).Extract(t.Context(), extract.Text, "a.txt", []byte("x"), 1<<30, 1<<30)
 	if f := folder.FailureOf(err); f == nil || f.Kind != folder.SkipUnreadable {

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// checkEvery is how often the memory of the process is looked at.
+	// checkEvery is how often the memory of the process is checked.
 	checkEvery = time.Millisecond
-	// headroom is left between the runtime's soft limit and the memory of the process.
+	// headroom is the distance between the runtime's soft limit and the memory of the process.
 	headroom = 16 << 20
 )
 
-// ServeChild reads one file from stdin and writes its documents to stdout, for a Reader. It ends
-// the process at once when that takes more memory than it was given, or when stdin ends.
+// ServeChild reads one file from stdin and writes its documents to stdout, for a ChildReader. It
+// exits the process at once if it needs more memory than it was given, or if stdin is closed.
 func ServeChild(stdin io.Reader, stdout io.Writer) error {
 	q, raw, err := acceptChild(stdin)
 	if err != nil {
@@ -33,9 +33,9 @@ func ServeChild(stdin io.Reader, stdout io.Writer) error {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, stdin)
-		os.Exit(0) // nobody waits any more
+		os.Exit(0) // the parent is gone
 	}()
-	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // pdfium's code leaves its processor to nobody
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // pdfium's code does not yield its processor
 	debug.SetMemoryLimit(max(headroom, q.Memory-headroom))
 	dieFirst()
 	go watchChild(q.Memory)
@@ -63,7 +63,7 @@ func acceptChild(r io.Reader) (q childRequest, raw []byte, err error) {
 	return q, raw, err
 }
 
-// watchChild ends the process when it takes more memory than it may.
+// watchChild exits the process if it uses more memory than allowed.
 func watchChild(memory int64) {
 	for range time.Tick(checkEvery) {
 		if used() > memory {
@@ -72,7 +72,7 @@ func watchChild(memory int64) {
 	}
 }
 
-// writeChild writes documents, and what of the file was not read.
+// writeChild writes documents, and what was not read of the file.
 func writeChild(w io.Writer, documents []extract.Document, failed error, memory int64) error {
 	if errors.Is(failed, pdf.ErrMemory) {
 		documents, failed = nil, errMemory(memory)

@@ -2,7 +2,7 @@ package folder
 
 import "runtime/metrics"
 
-// runtimeUsed returns how many bytes of memory the runtime takes.
+// runtimeUsed returns the memory used by the runtime, in bytes.
 func runtimeUsed() int64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)

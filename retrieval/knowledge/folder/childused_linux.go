@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// used returns how many bytes of memory the process takes that cannot be read from a file
-// again. It allocates next to nothing.
+// used returns the memory of the process that is not backed by files, in bytes. It allocates
+// almost nothing.
 func used() int64 {
 	var line [128]byte
 	f, err := os.Open("/proc/self/statm")
@@ -28,5 +28,5 @@ func used() int64 {
 	return (resident - shared) * int64(os.Getpagesize())
 }
 
-// dieFirst lets the kernel end this process before the one that serves, should it have to.
+// dieFirst makes the kernel's OOM killer end this process before its parent.
 func dieFirst() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600) }

@@ -2,7 +2,8 @@
 
 package folder
 
-// used returns how many bytes of memory the process takes; pdfium's own is bounded by itself.
+// used returns the memory of the process, in bytes. It excludes pdfium's own, which has its own
+// limit.
 func used() int64 { return runtimeUsed() }
 
 func dieFirst() {}

@@ -10,20 +10,20 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// A batch is what happened since the last one, by name. lost says that events were lost.
+// A batch is the events since the previous batch, by name. lost means that events were lost.
 type batch struct {
 	ops  map[string]fsnotify.Op
 	lost bool
 }
 
-// maxBatch bounds the names of a batch; beyond, everything is looked at anew.
+// maxBatch is the most names in a batch; if there are more, everything is scanned again.
 const maxBatch = 1 << 16
 
-// An inbox collects events while others are handled: the queue of the system is short, and
-// fsnotify holds its lock while it reports an error, so that nobody could add a watch
-// until somebody receives it.
+// An inbox collects events while others are handled. The queue of the system is short, and
+// fsnotify holds its lock while it reports an error, which blocks adding watches until the error
+// is received.
 type inbox struct {
-	wake chan struct{} // holds something while there is something
+	wake chan struct{} // not empty if next is not empty
 
 	mu   sync.Mutex
 	next batch
@@ -33,7 +33,7 @@ func newInbox() *inbox {
 	return &inbox{wake: make(chan struct{}, 1), next: batch{ops: map[string]fsnotify.Op{}}}
 }
 
-// pump returns when the channels are closed.
+// pump returns when both channels are closed.
 func (in *inbox) pump(events <-chan fsnotify.Event, errs <-chan error) {
 	for events != nil || errs != nil {
 		select {
@@ -48,13 +48,13 @@ func (in *inbox) pump(events <-chan fsnotify.Event, errs <-chan error) {
 				errs = nil
 				continue
 			}
-			in.lose() // the queue was full, or worse
+			in.lose() // for example, the queue was full
 		}
 	}
 }
 
 func (in *inbox) put(e fsnotify.Event) {
-	name := filepath.Clean(e.Name) // a name in / comes with two slashes
+	name := filepath.Clean(e.Name) // in the root folder, names start with two slashes
 	in.mu.Lock()
 	if in.next.ops[name] |= e.Op; len(in.next.ops) > maxBatch {
 		in.next = batch{ops: map[string]fsnotify.Op{}, lost: true}
@@ -85,9 +85,9 @@ func (in *inbox) take() batch {
 	return b
 }
 
-// handle tells whether a batch surely has a change, or maybe has one, so that the digest
-// must decide. The order within a batch is lost: the watches of removed folders are dropped
-// first, then those of new folders are added.
+// handle reports whether a batch certainly contains a change, or may contain one, so that the
+// digest must decide. The order of events in a batch is not known: first the watches of removed
+// folders are dropped, then those of new folders are added.
 func (w *watcher) handle(ctx context.Context, b batch) (sure, maybe bool) {
 	if b.lost {
 		w.forget(nil)
@@ -113,7 +113,7 @@ func (w *watcher) handle(ctx context.Context, b batch) (sure, maybe bool) {
 	return sure, maybe
 }
 
-// counts judges one event; inTree: it is in a folder of which everything counts.
+// counts does the same for one event. inTree means that everything in the folder counts.
 func (w *watcher) counts(ctx context.Context, name string, op fsnotify.Op, inTree bool) (sure, maybe bool) {
 	written := op.Has(fsnotify.Create) || op.Has(fsnotify.Write)
 	if w.names[name] {
@@ -123,7 +123,7 @@ func (w *watcher) counts(ctx context.Context, name string, op fsnotify.Op, inTre
 		return false, false
 	}
 	info, err := os.Lstat(name)
-	if !written || err != nil { // it may be gone, so nothing tells what it was
+	if !written || err != nil { // it may be gone, so its kind is unknown
 		return false, true
 	}
 	if info.IsDir() {
@@ -132,8 +132,8 @@ func (w *watcher) counts(ctx context.Context, name string, op fsnotify.Op, inTre
 	return true, false
 }
 
-// addTree watches a new folder and those in it, so that what is still being written there
-// counts. The walk, which comes when it is quiet, decides which of them stay watched.
+// addTree watches a new folder and its subfolders, so that files still being written there count.
+// The next walk, which runs when the folder is quiet, decides which of them stay watched.
 func (w *watcher) addTree(ctx context.Context, top string) {
 	_ = filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -145,10 +145,9 @@ func (w *watcher) addTree(ctx context.Context, top string) {
 	})
 }
 
-// forget drops the watches of folders that are gone and of all folders below them; nil
-// stands for all folders. The next look adds those that are still needed. This is needed
-// because a renamed folder keeps its watch under the old name. It returns the folders as
-// they were.
+// forget drops the watches of folders that are gone and of all folders below them, or of all
+// folders if gone is nil. The next look adds those that are still needed. This is necessary
+// because a renamed folder keeps its watch under the old name. It returns the previous folders.
 func (w *watcher) forget(gone map[string]bool) (before map[string]bool) {
 	before = w.dirs
 	kept := make(map[string]bool, len(before))
@@ -163,7 +162,7 @@ func (w *watcher) forget(gone map[string]bool) (before map[string]bool) {
 	return before
 }
 
-// under tells whether dir or a folder that it is in is one of dirs.
+// under reports whether dir or one of its parents is in dirs.
 func under(dirs map[string]bool, dir string) bool {
 	for !dirs[dir] {
 		up := filepath.Dir(dir)

@@ -15,8 +15,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// attributesOf reads a folder and returns the attributes of the documents by id, and
-// the report.
+// attributesOf reads a folder and returns the attributes of the documents by id, and the report.
 func attributesOf(t *testing.T, rules folder.Folder, texts map[string]string) (map[string]map[string]any, folder.Report) {
 	t.Helper()
 	fsys := fstest.MapFS{}
@@ -59,7 +58,7 @@ func TestPathPattern(t *testing.T) {
 	f("v?{n}/**", "v1/a.md", nil) // no name is empty
 }
 
-// A rule that is none is an error that shows it, and reads nothing.
+// An invalid rule is an error that quotes it, and nothing is read.
 func TestRefusedRules(t *testing.T) {
 	many := map[string]any{}
 	for i := range 65 {
@@ -140,7 +139,7 @@ func TestFrontMatterAttributes(t *testing.T) {
 	f("---\n\nA thematic break.\n\n---\n", nil)
 	f("no front matter\na: x", nil)
 
-	// What is no attribute is left out.
+	// Values that cannot be attributes are left out.
 	f("---\na: {x: y}\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a YAML mapping, neither`)
 	f("---\na: [1, x]\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a list with a YAML integer in it`)
 	f("---\na: [[x]]\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a list with a YAML sequence in it`)
@@ -149,7 +148,7 @@ func TestFrontMatterAttributes(t *testing.T) {
 	f("---\na: "+strings.Repeat("x", 1025)+"\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": "xxxxxxxxxx…" is longer`)
 	f("---\na: "+strings.Repeat("[", 60<<10)+"\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is longer than 4096 bytes`)
 
-	// YAML that is none has no attributes.
+	// Invalid YAML yields no attributes.
 	f("---\na: [x\nb: y\n---\n", nil, `not YAML at "a": [1:4] sequence end token`)
 	f("---\na: x\nb: y: z\n---\n", nil, `not YAML at "b"`)
 	f("---\na: x\na: y\n---\n", nil, `"a" twice`)
@@ -159,8 +158,8 @@ func TestFrontMatterAttributes(t *testing.T) {
 	f("---\n? a\n: x\n---\n", nil, "not YAML, or does not end")
 }
 
-// The word of who set the folder up is stronger than that of the path, and both than
-// that of the text.
+// Attributes of the folder's configuration take precedence over those of the path, and these over
+// those of the text.
 func TestPrecedence(t *testing.T) {
 	rules := folder.Folder{
 		Attributes:  map[string]any{"audience": "staff", "year": 2024},
@@ -171,7 +170,7 @@ func TestPrecedence(t *testing.T) {
 	got, report := attributesOf(t, rules, map[string]string{
 		"public/widget/a.md": "---\naudience: everyone\nproduct: gadget\nowner: mallory\nyear: 1999\n---\n",
 		"b.md":               "---\naudience: everyone\nproduct: gadget\n---\n",
-		long:                 "---\nproduct: gadget\n---\n", // has none: what is left out is not stood in for
+		long:                 "---\nproduct: gadget\n---\n", // none: a value that is left out is not replaced by a weaker one
 	})
 	want := map[string]map[string]any{
 		"public/widget/a.md": {"audience": "staff", "year": 2024.0, "product": "widget", "owner": "mallory"},
@@ -183,7 +182,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// A document has room for 64, the strongest first.
+// A document has at most 64 attributes, the strongest first.
 func TestCrowdedDocument(t *testing.T) {
 	rules := folder.Folder{Attributes: map[string]any{"z": 1}, PathPattern: "{y}.md"}
 	text := "---\n"
@@ -201,7 +200,7 @@ func TestCrowdedDocument(t *testing.T) {
 	}
 }
 
-// Whatever stands at the start of a document, reading it ends well.
+// Reading terminates whatever a document begins with.
 func FuzzFrontMatter(f *testing.F) {
 	f.Add("a: [x, 'y']\nb: |\n  z\n")
 	f.Add("a: &x !!str *y\nb: {? [a]: b}\n<<: *a\n")
@@ -214,8 +213,8 @@ func FuzzFrontMatter(f *testing.F) {
 	})
 }
 
-// A record whose file is not where the path would name its tenant cannot name it
-// itself: whoever writes to one tenant's folder must not speak to another.
+// A record whose file's path does not match the pattern with its tenant cannot name the tenant
+// itself: who writes to one tenant's folder must not add documents for another.
 func TestRecordCannotStandInForPath(t *testing.T) {
 	rules := folder.Folder{PathPattern: "{tenant}/files/**", FrontMatter: []string{"owner"}}
 	record := `{"id":"r","text":"ant","tenant":"acme","owner":"hr"}` + "\n"

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A debounce says when a burst is over.
+// A debounce determines when a burst of events is over.
 type debounce struct {
 	quiet, most time.Duration
-	first, last time.Time // of the burst; zero when there is none
+	first, last time.Time // time of the first and last event of the burst; zero if there is none
 }
 
 func (d *debounce) touch(now time.Time) {
@@ -20,7 +20,7 @@ func (d *debounce) touch(now time.Time) {
 
 func (d *debounce) clear() { d.first, d.last = time.Time{}, time.Time{} }
 
-// wait is how long it takes until the burst is over or has lasted too long.
+// wait returns the time left until the burst is over or has lasted too long.
 func (d *debounce) wait(now time.Time) (left time.Duration, burst bool) {
 	if d.first.IsZero() {
 		return 0, false
@@ -28,26 +28,26 @@ func (d *debounce) wait(now time.Time) (left time.Duration, burst bool) {
 	return min(d.last.Add(d.quiet).Sub(now), d.first.Add(d.most).Sub(now)), true
 }
 
-// pollShare bounds what polling costs: a look may take one part in so many of the time.
+// pollShare limits the cost of polling: a look may take 1/pollShare of the time.
 const pollShare = 20
 
-// A follower calls changed when it is time. It knows nothing of files.
+// A follower calls changed after changes. It does not access files itself.
 type follower struct {
 	debounce debounce
 	poll     time.Duration
-	wake     <-chan struct{}           // there is something to take
-	take     func() (sure, maybe bool) // whether there was a change
+	wake     <-chan struct{}           // receives when there is something to take
+	take     func() (sure, maybe bool) // reports whether there was a change
 	look     func() (digest uint64)
 	changed  func() (again bool)
 
-	sure   bool          // the burst is of a change, whatever the digest says
-	told   uint64        // the digest when changed was called
-	done   chan struct{} // closed when the call that runs returns; nil: none does
-	again  bool          // what it returned, once done is closed
+	sure   bool          // a change is certain, whatever the digest
+	told   uint64        // the digest at the last call of changed
+	done   chan struct{} // closed when the running call returns; nil if none is running
+	again  bool          // the result of the call, once done is closed
 	polled *time.Timer
 }
 
-// run follows until ctx ends.
+// run follows changes until ctx ends.
 func (f *follower) run(ctx context.Context) {
 	f.polled = time.NewTimer(f.poll)
 	defer f.polled.Stop()
@@ -91,8 +91,8 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// call calls changed if something did. It looks first, which also adds missing watches, so
-// that whatever happens from here on leads to another call.
+// call calls changed if something has changed. It calls look first, which also adds missing
+// watches, so that every later change leads to another call.
 func (f *follower) call(ctx context.Context) {
 	digest := f.timed()
 	if ctx.Err() != nil || !f.sure && digest == f.told {
@@ -104,7 +104,7 @@ func (f *follower) call(ctx context.Context) {
 	go func() { defer close(done); f.again = f.changed() }()
 }
 
-// timed looks, and puts the next look off by what it took.
+// timed calls look, and delays the next poll in proportion to the time it took.
 func (f *follower) timed() uint64 {
 	start := time.Now()
 	digest := f.look()

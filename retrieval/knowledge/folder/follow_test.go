@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// A stage is a follower without files, in a bubble of time.
+// A stage is a follower without files, in a synctest bubble.
 type stage struct {
 	follower
 	start time.Time
 	wakes chan struct{}
-	maybe bool          // what take says: only the digest knows
+	maybe bool          // what take returns: only the digest knows
 	sum   atomic.Uint64 // the digest
-	took  time.Duration // of a look
+	took  time.Duration // duration of a look
 	looks int
 	calls []time.Duration // when changed was called, since start
 	runs  time.Duration   // how long changed takes
-	moves int             // the call that returns true
+	moves int             // number of the call that returns true
 }
 
-// play follows for as long as script takes and returns when changed was called,
-// without the first time, which is at once.
+// play follows during script and returns when changed was called, except the first time, which is
+// immediate.
 func play(t *testing.T, s *stage, script func(s *stage)) []time.Duration {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,11 +100,11 @@ func TestEventsDuringCall(t *testing.T) {
 		s.event()
 		s.after(time.Minute)
 	})
-	want(t, got, 10*time.Second) // one more, as soon as the first one is over
+	want(t, got, 10*time.Second) // one more, as soon as the first one returns
 }
 
-// After a call that moves what is looked at, all is looked at once more, and that is a call only if
-// something else is seen.
+// After a call that returns true, everything is looked at once more, and changed is called again
+// only if the digest has changed.
 func TestMovingCallIsFollowedByALook(t *testing.T) {
 	for _, sees := range []bool{false, true} {
 		s := &stage{moves: 2, runs: time.Second}
@@ -130,7 +130,7 @@ func TestMovingCallIsFollowedByALook(t *testing.T) {
 
 func TestEndWaitsForCall(t *testing.T) {
 	s := &stage{runs: time.Hour}
-	play(t, s, func(*stage) {}) // a race, were it otherwise
+	play(t, s, func(*stage) {}) // otherwise a race
 	if len(s.calls) != 1 {
 		t.Errorf("calls %v", s.calls)
 	}
@@ -160,7 +160,7 @@ func TestPollFindsWhatNobodyTells(t *testing.T) {
 	}
 }
 
-// A change that is taken back before it is told is none.
+// A change that is reverted before it is reported is none.
 func TestPollFlicker(t *testing.T) {
 	got := play(t, &stage{}, func(s *stage) {
 		s.sum.Store(1)
@@ -171,7 +171,7 @@ func TestPollFlicker(t *testing.T) {
 	want(t, got)
 }
 
-// Where a look takes long, looks are rare.
+// If looks take long, they are rare.
 func TestPollShare(t *testing.T) {
 	s := &stage{took: 6 * time.Second}
 	play(t, s, func(s *stage) { s.after(10 * time.Minute) })

@@ -11,7 +11,7 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// BenchmarkFormats is reading, cutting and indexing 50 files of a format.
+// BenchmarkFormats measures reading, cutting and indexing 50 files of a format.
 func BenchmarkFormats(b *testing.B) {
 	sentences := func(n int) string {
 		var text strings.Builder

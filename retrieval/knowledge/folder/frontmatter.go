@@ -12,9 +12,8 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// frontAttributes returns the attributes under keys in the front matter of a text.
-// One whose YAML is broken has none; a value that is no attribute is left out. The
-// errors say so.
+// frontAttributes returns the attributes for keys in the front matter of a text. Invalid YAML
+// yields none; a value that cannot be an attribute is left out. Both are reported as errors.
 func frontAttributes(text string, keys []string) (found map[string]any, errs []error) {
 	matter, body := extract.SplitFrontMatter(text)
 	if len(body) == len(text) && unfinished(text, keys) {
@@ -49,16 +48,16 @@ func frontAttributes(text string, keys []string) (found map[string]any, errs []e
 	return found, errs
 }
 
-// keyOf returns the key that an entry of a front matter, or a line, starts with.
+// keyOf returns the key at the start of a front matter entry or a line.
 func keyOf(lines string) string {
 	line, _, _ := strings.Cut(lines, "\n")
 	key, _, _ := strings.Cut(strings.TrimRight(strings.ReplaceAll(line, "\t", " "), " "), ": ")
 	return strings.Trim(strings.TrimRight(key, ": \t"), `"'`)
 }
 
-// unfinished tells whether a text without a valid front matter begins like one that has
-// one of these keys; other texts that begin with --- have a thematic break there. A key may
-// also stand after a ?, a form that is not read.
+// unfinished reports whether a text without a valid front matter begins like one with one of these
+// keys; in other texts a leading --- is a thematic break. A key may also follow a ?, a form that
+// is not supported.
 func unfinished(text string, keys []string) bool {
 	first, rest, _ := strings.Cut(text, "\n")
 	if strings.TrimRight(first, " \t") != "---" {
@@ -76,8 +75,8 @@ func unfinished(text string, keys []string) bool {
 	return false
 }
 
-// scalarOrList returns what a node says. A date is the string that stands there, as
-// the parser has no other idea of it.
+// scalarOrList returns the value of a node. A date is a string, because the parser does not
+// recognize dates.
 func scalarOrList(n ast.Node) (any, error) {
 	switch n := n.(type) {
 	case *ast.LiteralNode:

@@ -8,30 +8,30 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// ourIgnoreFile is read by nobody else.
+// ourIgnoreFile is the ignore file that only Sidenote reads.
 const ourIgnoreFile = ".sidenoteignore"
 
-// ignoreFiles are read in every folder; a later one is stronger.
+// ignoreFiles are read in every folder; later ones take precedence.
 var ignoreFiles = [...]string{".gitignore", ourIgnoreFile}
 
-// maxIgnoreFile bounds an ignore file, in bytes; what is beyond is not read.
+// maxIgnoreFile is the size limit of an ignore file, in bytes; the rest is not read.
 const maxIgnoreFile = 1 << 20
 
-// An ignoreRule is one line of an ignore file, as gitignore(5) defines it.
+// An ignoreRule is one line of an ignore file, as defined by gitignore(5).
 type ignoreRule struct {
-	dir     string // of the file, "." at the top
-	glob    string // on paths below dir
-	negate  bool   // brings back what an earlier rule ignored
-	ours    bool   // stands in .sidenoteignore
+	dir     string // folder of the ignore file, "." at the top
+	glob    string // for paths below dir
+	negate  bool   // includes again what an earlier rule ignored
+	ours    bool   // from .sidenoteignore
 	dirOnly bool
 }
 
-// ignoreRules are those in force in a folder: of its parents first, then its own. The
-// last one that matches decides.
+// ignoreRules are the rules in force in a folder: those of its parents first, then its own. The
+// last matching rule decides.
 type ignoreRules []ignoreRule
 
-// parseIgnoreFile reads an ignore file of a name that stands in dir. Lines that are no valid
-// pattern match nothing, as with git.
+// parseIgnoreFile parses the ignore file with the given name in dir. Invalid patterns match
+// nothing, as with git.
 func parseIgnoreFile(dir, name, text string) (out ignoreRules) {
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		if r, ok := parseIgnoreRule(dir, strings.TrimRight(line, "\r\n")); ok {
@@ -52,7 +52,7 @@ func parseIgnoreRule(dir, line string) (ignoreRule, bool) {
 	line, r.dirOnly = strings.CutSuffix(line, "/")
 	anchored := strings.Contains(line, "/")
 	line = strings.TrimPrefix(line, "/")
-	// Braces mean alternatives to doublestar and nothing to git.
+	// Braces are alternatives in doublestar, but literal in git.
 	line = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(line)
 	switch {
 	case line == "":
@@ -60,13 +60,13 @@ func parseIgnoreRule(dir, line string) (ignoreRule, bool) {
 	case !anchored:
 		line = "**/" + line
 	case strings.HasSuffix(line, "/**"):
-		line += "/*" // what is inside, but not the folder itself
+		line += "/*" // the contents, but not the folder itself
 	}
 	r.glob = line
 	return r, doublestar.ValidatePattern(line)
 }
 
-// trimBlanks removes the blanks at the end that no backslash protects.
+// trimBlanks removes trailing spaces that are not escaped by a backslash.
 func trimBlanks(line string) string {
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
 		line = line[:len(line)-1]
@@ -74,8 +74,8 @@ func trimBlanks(line string) string {
 	return line
 }
 
-// decide tells whether the rules ignore what stands at name, and whether a file is asked for
-// by a line !PATTERN of .sidenoteignore.
+// decide reports whether the rules ignore the file or folder name, and whether a line !PATTERN of
+// .sidenoteignore requests it.
 func (rs ignoreRules) decide(name string, isDir bool) (ignored, asked bool) {
 	for i := len(rs) - 1; i >= 0; i-- {
 		if rs[i].match(name, isDir) {
@@ -90,17 +90,17 @@ func (r ignoreRule) match(name string, isDir bool) bool {
 		return false
 	}
 	if r.dir != "." {
-		name = strings.TrimPrefix(name, r.dir+"/") // rules only meet what is below them
+		name = strings.TrimPrefix(name, r.dir+"/") // rules apply only below their folder
 	}
 	return doublestar.MatchUnvalidated(r.glob, name)
 }
 
-// matchAny tells whether one of the patterns matches name.
+// matchAny reports whether one of the patterns matches name.
 func matchAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return doublestar.MatchUnvalidated(p, name) })
 }
 
-// isSecret tells whether a file's name is one that keys and passwords usually have.
+// isSecret reports whether a file name is typical of keys and passwords.
 func isSecret(name string) bool {
 	base := strings.ToLower(path.Base(name))
 	return strings.HasSuffix(base, ".pem") || strings.HasSuffix(base, ".key") ||

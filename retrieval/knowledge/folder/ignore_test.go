@@ -14,13 +14,13 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// Ignore files mean what gitignore(5) says.
+// Ignore files work as defined by gitignore(5).
 func TestIgnoreFiles(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		ignore map[string]string // ignore files
-		files  string            // that there are
-		want   string            // of them, read
+		files  string            // existing files
+		want   string            // those of them that are read
 	}{
 		{"anywhere", map[string]string{".gitignore": "a.md\n"}, "a.md b.md x/a.md x/y/a.md", "b.md"},
 		{"anchored", map[string]string{".gitignore": "/a.md\nx/b.md\n"}, "a.md x/a.md x/b.md y/x/b.md", "x/a.md y/x/b.md"},

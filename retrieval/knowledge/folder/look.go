@@ -8,12 +8,12 @@ import (
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
-// lookSeed seeds digests. It never changes in a process.
+// lookSeed seeds digests. It is constant in a process.
 var lookSeed = maphash.MakeSeed()
 
-// Look walks a folder as Files does and returns a digest of what is there: as long as it
-// stays the same, there is nothing new to read. enter is told, before they are read, of all
-// folders that this depends on, by their paths below the folder.
+// Look walks a folder as Files does and returns a digest of what it finds: while the digest is the
+// same, there is nothing new to read. It calls enter with the relative path of every folder it
+// depends on, before it reads that folder.
 func Look(ctx context.Context, f Folder, p *pdf.Reader, enter func(dir string)) (digest uint64) {
 	var h maphash.Hash
 	h.SetSeed(lookSeed)

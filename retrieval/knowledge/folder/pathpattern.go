@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// A pathPattern reads attributes off the path of a file; see Folder.PathPattern.
+// A pathPattern extracts attributes from the path of a file; see Folder.PathPattern.
 type pathPattern struct {
 	names []string
-	match *regexp.Regexp // its groups are the names; linear in the path's length
+	match *regexp.Regexp // its groups are the names; runs in linear time
 }
 
 // newPathPattern compiles a pattern.
@@ -30,7 +30,7 @@ func newPathPattern(pattern string) (*pathPattern, error) {
 	return p, nil
 }
 
-// expression returns the pattern as a regular expression, and notes the names.
+// expression returns the pattern as a regular expression, and records the names.
 func (p *pathPattern) expression(pattern string) (string, error) {
 	var b strings.Builder
 	b.WriteString(`\A`)
@@ -58,9 +58,9 @@ func (p *pathPattern) expression(pattern string) (string, error) {
 	return b.String(), nil
 }
 
-// segment writes one segment that is not **.
+// segment writes the expression for one segment other than **.
 func (p *pathPattern) segment(b *strings.Builder, segment string) error {
-	rest, named := segment, false // named: a {name} ends where rest starts
+	rest, named := segment, false // whether a {name} ends where rest starts
 	for rest != "" {
 		at := strings.IndexAny(rest, `{}*?[]\`)
 		if at < 0 {
@@ -95,7 +95,7 @@ func (p *pathPattern) segment(b *strings.Builder, segment string) error {
 	return nil
 }
 
-// name notes a name; after tells whether another one ends where it starts.
+// name records a name; after reports whether another one ends where it starts.
 func (p *pathPattern) name(name string, closed, after bool) error {
 	switch {
 	case !closed:
@@ -111,7 +111,7 @@ func (p *pathPattern) name(name string, closed, after bool) error {
 	return nil
 }
 
-// values returns what a path says, nil if it is not of the pattern.
+// values returns the attributes from a path, nil if it does not match.
 func (p *pathPattern) values(file string) map[string]any {
 	found := p.match.FindStringSubmatch(file)
 	if found == nil {

@@ -14,21 +14,21 @@ import (
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
-// MaxFile is the largest file read, in bytes.
+// MaxFile is the size limit for files, in bytes.
 const MaxFile = 10 << 20
 
 var errTooLarge = errors.New("more than 10 MB")
 
-// supported tells whether a file of a format can be read; p may be nil.
+// supported reports whether files of a format can be read; p may be nil.
 func supported(f extract.Format, p *pdf.Reader) bool {
 	return f != extract.Unknown && (f != extract.PDF || p != nil)
 }
 
-// Format tells the format of a file.
+// Format returns the format of a file.
 func (s *Source) Format(name string) extract.Format { return formatOf(s.FS, name) }
 
-// formatOf tells a file's format by its name, and whether a file without an
-// extension is a script by how it begins.
+// formatOf returns a file's format by its name. A file without an extension is source code if it
+// begins like a script.
 func formatOf(fsys fs.FS, name string) extract.Format {
 	f := extract.Of(name)
 	if f == extract.Unknown && path.Ext(name) == "" {
@@ -39,18 +39,18 @@ func formatOf(fsys fs.FS, name string) extract.Format {
 	return f
 }
 
-// Read reads the documents of one file; p is that of Files. A file that is broken in part
-// has both documents and a skip.
+// Read reads the documents of one file; p is as in Files. A partly broken file has both documents
+// and a Skip.
 func (s *Source) Read(ctx context.Context, name string, p *pdf.Reader) ([]chunk.Document, *Skip) {
 	return s.ReadBy(ctx, name, p, func(ctx context.Context, f extract.Format, name string, raw []byte) ([]extract.Document, error) {
 		return Extract(ctx, f, name, raw, p)
 	})
 }
 
-// An Extractor returns the documents in the bytes of a file, as Extract does.
+// An Extractor extracts the documents of a file, as Extract does.
 type Extractor func(ctx context.Context, f extract.Format, name string, raw []byte) ([]extract.Document, error)
 
-// ReadBy is Read by another extractor.
+// ReadBy is Read with another Extractor.
 func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extractor) ([]chunk.Document, *Skip) {
 	f := formatOf(s.FS, name)
 	if !supported(f, p) {
@@ -75,8 +75,8 @@ func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extr
 	return documents, skipOf(name, err)
 }
 
-// Extract returns the documents in the bytes of a file; of one that is broken in part there are
-// both documents and an error. p reads PDF.
+// Extract returns the documents in the bytes of a file; for a partly broken one it returns
+// documents and an error. p reads PDF.
 func Extract(ctx context.Context, f extract.Format, name string, raw []byte, p *pdf.Reader) ([]extract.Document, error) {
 	var one extract.Document
 	var err error
@@ -98,7 +98,7 @@ func unsupported(name string) *Skip {
 	return &Skip{Path: name, Kind: SkipUnsupported, Reason: typeOf(name) + " is not supported"}
 }
 
-// A Failure is an error of an Extractor by the kind that it has in a Skip.
+// A Failure is an error of an Extractor, with its kind for a Skip.
 type Failure struct {
 	Kind   SkipKind
 	Reason string
@@ -106,7 +106,7 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Reason }
 
-// FailureOf returns what an error of Extract says, nil for none.
+// FailureOf converts an error of Extract; nil for nil.
 func FailureOf(err error) *Failure {
 	if err == nil {
 		return nil
@@ -125,7 +125,7 @@ func FailureOf(err error) *Failure {
 	return &Failure{Kind: kind, Reason: reasonOf(err)}
 }
 
-// skipOf says what went wrong with a file, nil for nothing.
+// skipOf converts an error of Extract for a file into a Skip; nil for nil.
 func skipOf(name string, err error) *Skip {
 	f := FailureOf(err)
 	if f == nil {
@@ -134,7 +134,7 @@ func skipOf(name string, err error) *Skip {
 	return &Skip{Path: name, Kind: f.Kind, Reason: f.Reason}
 }
 
-// documentOf names what a file holds after the file, and its part by its key.
+// documentOf makes the id of a document from the file and the key of the part.
 func documentOf(file string, d extract.Document) chunk.Document {
 	id := file
 	if d.Key != "" {
@@ -144,13 +144,13 @@ func documentOf(file string, d extract.Document) chunk.Document {
 		ID: id, Name: d.Name, Text: d.Text, Markdown: d.Form == extract.Markdown, Attributes: d.Attributes,
 		File: file, Key: d.Key, Lang: d.Lang, By: d.By,
 	}
-	if !out.Markdown { // of which there is one kind, wherever it comes from
+	if !out.Markdown { // Markdown has one form, wherever it comes from
 		out.Form = d.Form
 	}
 	return out
 }
 
-// readAtMost reads a file up to a number of bytes.
+// readAtMost reads at most the given number of bytes of a file.
 func readAtMost(fsys fs.FS, name string, most int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -93,7 +93,7 @@ func TestFolderReplaced(t *testing.T) {
 	s.silent()
 }
 
-// A path that is not there yet is waited for, along with what leads to it.
+// A path that does not exist yet is waited for, and so are its parents.
 func TestFolderComesLate(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -117,7 +117,7 @@ func TestFileReplaced(t *testing.T) {
 	s := see(t, file, quick, openSystem)
 	put(t, "1", file)
 	s.current()
-	for n := range 3 { // as editors save
+	for n := range 3 { // like editors save
 		put(t, fmt.Sprint("saved ", n), dir, "guide.md~")
 		must(t, os.Rename(filepath.Join(dir, "guide.md~"), file))
 		s.current()
@@ -154,20 +154,20 @@ func TestLinks(t *testing.T) {
 	turn("v2")
 	s.current()
 	s.settle()
-	put(t, "1c", top, "v1", "a.md") // nobody looks there any more
+	put(t, "1c", top, "v1", "a.md") // not watched any more
 	s.silent()
 	put(t, "2b", top, "v2", "a.md")
 	s.current()
 	if list := system.WatchList(); len(list) != 2 || !slices.Contains(list, top) || !slices.Contains(list, filepath.Join(top, "v2")) {
 		t.Errorf("watches %q, want the folder of the links and that of the files", list)
 	}
-	turn("v3") // is not there yet
+	turn("v3") // does not exist yet
 	s.current()
 	put(t, "3", top, "v3", "a.md")
 	s.current()
 	s.settle()
 
-	// A link out of the folder is not followed, one in a circle leads nowhere.
+	// A link out of the folder is not followed, and a link cycle leads nowhere.
 	put(t, "far", top, "far", "away.md")
 	must(t, os.Symlink("../far/away.md", filepath.Join(top, "v3", "away.md")), os.Symlink("circle", filepath.Join(top, "v3", "circle")))
 	s.next()
@@ -178,7 +178,7 @@ func TestLinks(t *testing.T) {
 	s.current()
 }
 
-// few is a system that has only so many watches.
+// few is a notifier with a limited number of watches.
 type few struct {
 	notifier
 	left int
@@ -216,8 +216,8 @@ func TestNoWatchesLeft(t *testing.T) {
 	}
 }
 
-// mute is a system that takes every watch and tells nothing, as network file
-// systems do of what others write.
+// mute is a notifier that accepts every watch and reports nothing, like network file systems for
+// remote writes.
 type mute struct{}
 
 func (mute) Add(string) error    { return nil }
@@ -252,7 +252,7 @@ func TestPollOnly(t *testing.T) {
 	}
 }
 
-// When the system lost events, everything is looked at and watched anew.
+// If the system lost events, everything is scanned and watched again.
 func TestEventsLost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// A Report says what reading a base came to.
+// A Report is the outcome of reading a base.
 type Report struct {
-	Files   int    // read
-	Chunks  int    // that they were cut into
-	Bytes   int    // of their texts
-	Skipped []Skip // by path
-	Written int    // documents that are new or say something else than before
-	Notes   []Note // by document
+	Files   int    // files read
+	Chunks  int    // chunks made
+	Bytes   int    // length of their texts
+	Skipped []Skip // sorted by path
+	Written int    // documents that are new or changed
+	Notes   []Note // sorted by document
 
-	// Of a Sync only.
-	Added     int      // of those written: the documents that were not there before
-	Unchanged int      // documents that say the same as before
+	// Set by Sync only.
+	Added     int      // documents in Written that did not exist before
+	Unchanged int      // documents that have not changed
 	Removed   int      // documents whose files are gone, or yield none any more
-	Gone      []string // their ids, sorted
+	Gone      []string // ids of removed documents, sorted
 }
 
-// A Note says what was left out of a document that was read: an attribute of a type that
-// there is not, a front matter that is not YAML.
+// A Note describes what was left out of a document that was read, for example an attribute of an
+// invalid type or a front matter that is not YAML.
 type Note struct {
 	Document string // id
 	Reason   string // for people
 }
 
-// Sort puts the lists in order, which are made by several goroutines at once.
+// Sort sorts the lists, which concurrent goroutines fill in any order.
 func (r *Report) Sort() {
 	slices.SortFunc(r.Skipped, func(a, b Skip) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortFunc(r.Notes, func(a, b Note) int {
@@ -40,49 +40,48 @@ func (r *Report) Sort() {
 	})
 }
 
-// A Skip is a file or folder that was not read, or not all of it.
+// A Skip is a file or folder that was not read, at least in part.
 type Skip struct {
 	Path   string // slash-separated, below the folder
 	Kind   SkipKind
 	Reason string // for people
 }
 
-// Duplicate says that a document was left out because another file has one of its id.
+// Duplicate returns the Skip for a document whose id another file has.
 func Duplicate(id string) Skip {
 	return Skip{Path: id, Kind: SkipDuplicate, Reason: "another file has a document of this id"}
 }
 
-// TooLarge says that a document was left out because it is too large for the index.
+// TooLarge returns the Skip for a document that is too large for the index.
 func TooLarge(id string, why error) *Skip {
 	return &Skip{Path: id, Kind: SkipTooLarge, Reason: why.Error()}
 }
 
-// NoMemory says that a file was not read for want of memory.
+// NoMemory returns the Skip for a file that was not read for lack of memory.
 func NoMemory(file, reason string) *Skip { return &Skip{Path: file, Kind: SkipMemory, Reason: reason} }
 
-// SkipKind says why something was not read. It is a closed list and a metric label.
+// SkipKind is the reason why something was not read. It is a closed set, used as a metric label.
 type SkipKind string
 
 // The kinds.
 const (
-	SkipUnsupported SkipKind = "unsupported" // no format that is read, by its name
+	SkipUnsupported SkipKind = "unsupported" // by its name, not a supported format
 	SkipTooLarge    SkipKind = "too-large"   // more than MaxFile
-	SkipNotText     SkipKind = "not-text"    // in no encoding that could be recognised
-	SkipBroken      SkipKind = "broken"      // damaged or hostile; what could be read of it was read
-	SkipDuplicate   SkipKind = "duplicate"   // a document whose id another one has
-	SkipSecret      SkipKind = "secret"      // a key or an environment file by its name
+	SkipNotText     SkipKind = "not-text"    // in no recognized encoding
+	SkipBroken      SkipKind = "broken"      // damaged or hostile; the readable part was read
+	SkipDuplicate   SkipKind = "duplicate"   // another document has the same id
+	SkipSecret      SkipKind = "secret"      // by its name, a key or an environment file
 	SkipHidden      SkipKind = "hidden"      // its name starts with a dot
 	SkipVendored    SkipKind = "vendored"    // node_modules
 	SkipGenerated   SkipKind = "generated"   // made by a program, by the rule in Reason
-	SkipLink        SkipKind = "link"        // leaves the folder, or leads to no file
-	SkipUnreadable  SkipKind = "unreadable"  // the system says no
-	SkipMemory      SkipKind = "memory"      // reading it takes more memory than is free
-	SkipAttributes  SkipKind = "attributes"  // some of its documents' attributes; its texts were read
+	SkipLink        SkipKind = "link"        // leads out of the folder, or to no file
+	SkipUnreadable  SkipKind = "unreadable"  // the system refuses to read it
+	SkipMemory      SkipKind = "memory"      // reading it needs more memory than is free
+	SkipAttributes  SkipKind = "attributes"  // some attributes of its documents were left out; the texts were read
 )
 
-// Summary puts the skipped into one line, such as "skipped 18: 12 PDF
-// (unsupported), 4 over 10 MB, 2 not text; 3 as likely secrets (.env, …)". It is
-// "" where nothing was skipped.
+// Summary returns one line about skipped files, such as "skipped 18: 12 PDF (unsupported), 4 over
+// 10 MB, 2 not text; 3 as likely secrets (.env, …)". It is "" if nothing was skipped.
 func (r Report) Summary() string {
 	kinds, first, types := map[SkipKind]int{}, map[SkipKind]string{}, map[string]int{}
 	for _, s := range r.Skipped {
@@ -135,7 +134,7 @@ func (r Report) Summary() string {
 // maxTypes is how many unsupported types Summary names.
 const maxTypes = 3
 
-// summariseTypes names the most frequent types, most frequent first.
+// summariseTypes returns the most frequent types, most frequent first.
 func summariseTypes(types map[string]int) (parts []string) {
 	names := slices.SortedFunc(maps.Keys(types), func(a, b string) int { return cmp.Or(types[b]-types[a], cmp.Compare(a, b)) })
 	rest := 0
@@ -152,7 +151,7 @@ func summariseTypes(types map[string]int) (parts []string) {
 	return parts
 }
 
-// typeOf names a file's type by its extension.
+// typeOf returns a file's type according to its extension.
 func typeOf(name string) string {
 	ext := path.Ext(name)
 	if len(ext) < 2 {

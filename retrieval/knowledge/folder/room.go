@@ -12,33 +12,32 @@ import (
 )
 
 const (
-	// keptShare: one keptShare-th of the limit is left to requests, and to what the runtime
-	// takes beside objects.
+	// 1/keptShare of the limit is left to requests and to what the runtime uses beside objects.
 	keptShare = 8
-	// segmentShare: making a segment of an index may take one segmentShare-th of the limit.
+	// 1/segmentShare of the limit may be used to make a segment of an index.
 	segmentShare = 8
 )
 
-// ErrNoRoom is the error for more memory than there is, although nobody else reads.
+// ErrNoRoom is returned if more memory is requested than is available without other readers.
 var ErrNoRoom = errors.New("too little memory")
 
-// A Room shares out memory. Its limit is the runtime's memory limit: GOMEMLIMIT, or what the
-// process derived from its container. Without a limit everything is granted at once.
+// A Room distributes memory. Its limit is the runtime's memory limit: GOMEMLIMIT, or what the
+// process derived from its container. Without a limit every request is granted at once.
 //
-// A Room is safe for concurrent use. The nil Room has no limit.
+// A Room is safe for concurrent use. A nil Room has no limit.
 type Room struct {
-	first chan struct{} // held by the one who waits for memory; others wait behind it
+	first chan struct{} // held by the caller that waits for memory; others queue behind it
 
 	mu      sync.Mutex
-	taken   int64         // by grants
+	taken   int64         // granted memory
 	outside int64         // part of taken that the runtime does not count
-	freed   chan struct{} // is closed when a grant ends
+	freed   chan struct{} // closed when a grant ends
 }
 
-// NewRoom returns a Room of the whole process. A process needs one at most.
+// NewRoom returns a Room for the whole process, which must not have more than one.
 func NewRoom() *Room { return &Room{first: make(chan struct{}, 1), freed: make(chan struct{})} }
 
-// limit returns the memory limit, MaxInt64 for none. The caller holds mu.
+// limit returns the memory limit, MaxInt64 for none. The caller must hold mu.
 func (r *Room) limit() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if limit >= math.MaxInt64-r.outside {
@@ -50,7 +49,7 @@ func (r *Room) limit() int64 {
 // Limited reports whether there is a limit.
 func (r *Room) Limited() bool { return r.share(1) < math.MaxInt64 }
 
-// share returns a part of the limit, MaxInt64 if there is none.
+// share returns 1/part of the limit, MaxInt64 if there is none.
 func (r *Room) share(part int64) int64 {
 	if r == nil {
 		return math.MaxInt64
@@ -64,11 +63,11 @@ func (r *Room) share(part int64) int64 {
 	return limit / part
 }
 
-// Segment returns how much memory making one segment of an index may take, MaxInt64 for any.
+// Segment returns the memory that making one segment of an index may take, MaxInt64 for no limit.
 func (r *Room) Segment() int64 { return r.share(segmentShare) }
 
-// free returns how much memory is neither used nor granted. What a holder of a grant uses
-// counts twice, so it is never too much. The caller holds mu.
+// free returns the memory that is neither used nor granted. It never returns too much, because
+// what a holder of a grant uses counts twice. The caller must hold mu.
 func (r *Room) free() int64 {
 	limit := r.limit()
 	if limit == math.MaxInt64 {
@@ -79,7 +78,7 @@ func (r *Room) free() int64 {
 	return limit - limit/keptShare - r.taken - int64(used[0].Value.Uint64()) //nolint:gosec // it is less than memory has bytes
 }
 
-// Free returns how much memory is neither used nor granted, MaxInt64 if there is no limit.
+// Free returns the memory that is neither used nor granted, MaxInt64 if there is no limit.
 func (r *Room) Free() int64 {
 	if r == nil {
 		return math.MaxInt64
@@ -89,9 +88,9 @@ func (r *Room) Free() int64 {
 	return max(0, r.free())
 }
 
-// Take waits until at least so many bytes are free and returns a grant of most bytes, or of
-// all that are free. The caller must hold no other grant. The error is ErrNone, wrapped, if
-// there are not so many while nobody else holds any, or that of ctx.
+// Take waits until at least least bytes are free and returns a grant of up to most bytes. The
+// caller must hold no other grant. It returns an error wrapping ErrNoRoom if too little is free
+// although nobody else holds a grant, or the error of ctx.
 func (r *Room) Take(ctx context.Context, least, most int64) (*Grant, error) {
 	if r == nil {
 		return &Grant{Bytes: most}, nil
@@ -105,7 +104,7 @@ func (r *Room) Take(ctx context.Context, least, most int64) (*Grant, error) {
 	for {
 		r.mu.Lock()
 		free := r.free()
-		if free < most { // part of what is used may be garbage
+		if free < most { // some of the used memory may be garbage
 			r.mu.Unlock()
 			runtime.GC()
 			r.mu.Lock()
@@ -130,8 +129,8 @@ func (r *Room) Take(ctx context.Context, least, most int64) (*Grant, error) {
 	}
 }
 
-// Return gives memory that was used back to the system, which keeps pages of files in it. It
-// does nothing without a limit.
+// Return returns unused memory to the system, which uses it to cache files. It does nothing
+// without a limit.
 func (r *Room) Return() {
 	if r.Limited() {
 		debug.FreeOSMemory()
@@ -140,14 +139,14 @@ func (r *Room) Return() {
 
 // A Grant is memory that its holder may use.
 type Grant struct {
-	Bytes int64 // how much; not to be changed
+	Bytes int64 // its size; must not be changed
 
 	room    *Room
 	outside int64
 }
 
-// Outside says that so much of the grant is now used by what the runtime does not count,
-// such as another process: the runtime's limit is lowered by it. Zero ends that.
+// Outside sets how much of the grant is used outside the runtime, for example by a child process.
+// The runtime's limit is lowered by that. Zero ends it.
 func (g *Grant) Outside(bytes int64) {
 	if g.room == nil {
 		return

@@ -34,8 +34,8 @@ func TestNoLimit(t *testing.T) {
 	}
 }
 
-// Grants together stay below the limit: who asks for more waits, and who asks for more than
-// there ever is gets an error.
+// The sum of grants stays below the limit: requests for more wait, and requests that can never be
+// granted fail.
 func TestTake(t *testing.T) {
 	const limit = 1 << 30
 	limited(t, limit)
@@ -71,8 +71,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// What another process takes is taken from the runtime's limit, as long as it is taken, and
-// the limit of the Room stays the same.
+// Memory used by another process lowers the runtime's limit as long as it is used, and the limit
+// of the Room stays the same.
 func TestOutside(t *testing.T) {
 	const limit = 1 << 30
 	limited(t, limit)

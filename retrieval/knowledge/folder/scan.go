@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// A scan is one look at everything. A folder is watched before it is read, so that
-// whatever comes into it is either found or reported as an event.
+// A scan is one pass over the folder. A folder is watched before it is read, so that whatever
+// appears in it is either found or reported as an event.
 type scan struct {
 	seen
 	w    *watcher
 	real string
-	hash maphash.Hash // of the way to the folder and of what was found in it
+	hash maphash.Hash // of the links to the folder and of its contents
 }
 
-// run scans what is at path, if anything.
+// run scans the file or folder at path, if it exists.
 func (s *scan) run(ctx context.Context, path string) {
 	var info fs.FileInfo
 	var err error
@@ -40,7 +40,7 @@ func (s *scan) run(ctx context.Context, path string) {
 	maphash.WriteComparable(&s.hash, s.w.walk(ctx, s.enter))
 }
 
-// enter watches a folder of the walk, by its path below the folder.
+// enter watches a folder found by the walk; rel is its relative path.
 func (s *scan) enter(rel string) {
 	dir := filepath.Join(s.real, filepath.FromSlash(rel))
 	if watched, _ := s.w.add(dir); watched {
@@ -48,7 +48,7 @@ func (s *scan) enter(rel string) {
 	}
 }
 
-// name makes what is at path count, in its folder. It tells whether the folder is there.
+// name watches for changes of the given path, and reports whether its folder exists.
 func (s *scan) name(path string) bool {
 	dir := filepath.Dir(path)
 	s.names[path] = true
@@ -60,8 +60,8 @@ func (s *scan) name(path string) bool {
 }
 
 const (
-	maxWatchLinks = 40 // followed on the way, as the kernel does
-	maxTries      = 10 // to follow a path that changes meanwhile
+	maxWatchLinks = 40 // most links followed, as in the kernel
+	maxTries      = 10 // attempts to follow a path that changes meanwhile
 )
 
 var (
@@ -69,8 +69,8 @@ var (
 	errVanished = errors.New("the way vanished")
 )
 
-// resolve follows path to the file or folder at its end, and watches the links on the way.
-// Where something on the way is missing, it watches for it to come.
+// resolve follows path to the file or folder at its end, and watches the links on the way. If a
+// part is missing, it watches for that part to appear.
 func (s *scan) resolve(path string) (real string, info fs.FileInfo, err error) {
 	done, left := split(path)
 	for links := 0; ; {
@@ -102,13 +102,13 @@ func (s *scan) resolve(path string) (real string, info fs.FileInfo, err error) {
 			if info.Mode()&fs.ModeSymlink == 0 {
 				return done, info, nil
 			}
-			continue // a link to the very top
+			continue // a link to the root
 		}
 		done, left = filepath.Join(done, left[0]), left[1:]
 	}
 }
 
-// await watches for what is missing at path, and tells whether it could come.
+// await watches for the missing path to appear, and reports whether its folder exists.
 func (s *scan) await(path string) bool {
 	dir := filepath.Dir(path)
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
@@ -117,7 +117,7 @@ func (s *scan) await(path string) bool {
 	return s.name(path)
 }
 
-// follow watches a link and reads it.
+// follow watches and reads a link.
 func (s *scan) follow(link string) (target string, err error) {
 	s.name(link)
 	if target, err = os.Readlink(link); err == nil {
@@ -126,7 +126,7 @@ func (s *scan) follow(link string) (target string, err error) {
 	return target, err
 }
 
-// split takes an absolute path apart: the top, and the names below.
+// split divides an absolute path into the root and the names below it.
 func split(path string) (top string, names []string) {
 	top = filepath.VolumeName(path) + string(filepath.Separator)
 	return top, strings.Split(filepath.ToSlash(path[min(len(top), len(path)):]), "/")

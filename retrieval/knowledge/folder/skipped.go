@@ -11,17 +11,17 @@ import (
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
-// A SkippedGroup is the files of one kind that were not read, or not all of them.
+// A SkippedGroup is the skipped files of one kind.
 type SkippedGroup struct {
 	Kind  SkipKind
 	Files int
 	What  string // "PNG", "PDF scanned", "files over 10 MB"
-	Why   string // "no text"; "" where What says it
-	Cure  string // what to do to have them read; "" where nothing helps, or nothing is wrong
-	First string // path of the first of them
+	Why   string // "no text"; "" if What suffices
+	Cure  string // what to do to have them read; "" if nothing helps, or nothing is wrong
+	First string // path of the first file
 }
 
-// String is a line for people: "3 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf".
+// String returns a line for people: "3 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf".
 func (g SkippedGroup) String() string {
 	line := fmt.Sprintf("%d %s", g.Files, g.What)
 	if g.Why != "" {
@@ -33,8 +33,8 @@ func (g SkippedGroup) String() string {
 	return line
 }
 
-// SkippedGroups counts what was skipped by what can be done about it: first what should have
-// been read, then formats that are not read, then what is skipped on purpose; of each the most
+// SkippedGroups groups the skipped files by what can be done about them: first those that should
+// have been read, then unsupported formats, then files skipped on purpose; within each, the most
 // frequent first.
 func (r Report) SkippedGroups() []SkippedGroup {
 	groups := map[string]*SkippedGroup{}
@@ -59,14 +59,14 @@ func (r Report) SkippedGroups() []SkippedGroup {
 	return list
 }
 
-// severalReasons is why files are skipped that are alike and have reasons of their own.
+// severalReasons replaces the reason of a group whose files have different reasons.
 const severalReasons = "each for a reason of its own"
 
-// OnPurpose tells whether files are skipped for that reason on purpose, or because their
-// format is not read. The kinds that are so are listed: a new kind counts as a failure.
+// OnPurpose reports whether files of this kind are skipped on purpose or because their format is
+// not supported. A new kind counts as a failure until it is listed.
 func (k SkipKind) OnPurpose() bool { return concern(k) > 0 }
 
-// concern orders kinds: 0 is what should have been read.
+// concern orders kinds: 0 is a file that should have been read.
 func concern(k SkipKind) int {
 	switch k {
 	case SkipUnsupported:
@@ -77,7 +77,7 @@ func concern(k SkipKind) int {
 	return 0
 }
 
-// groupOf is the group of one skipped file, which does not count it yet.
+// groupOf returns the group of one skipped file, with a count of zero.
 func groupOf(s Skip) SkippedGroup {
 	g := SkippedGroup{Kind: s.Kind, First: s.Path}
 	switch s.Kind {
@@ -120,9 +120,9 @@ func groupOf(s Skip) SkippedGroup {
 	return g
 }
 
-// A remedy is what is known of formats that are not read.
+// A remedy is advice for formats that are not supported.
 type remedy struct {
-	extensions string // with spaces between
+	extensions string // separated by spaces
 	why, cure  string
 }
 
@@ -145,11 +145,11 @@ func cureOf(extension string) (why, cure string) {
 	return "not a format that is read", ""
 }
 
-// maxGroups is how many formats that are not read SkippedLines names.
+// maxGroups is how many unsupported formats SkippedLines lists.
 const maxGroups = 6
 
-// SkippedLines are the groups as lines for people. Of many formats that are not read the rest
-// is counted.
+// SkippedLines returns the groups as lines for people. Unsupported formats beyond maxGroups are
+// combined into one count.
 func (r Report) SkippedLines() (lines []string) {
 	formats, rest := 0, map[string]int{}
 	for _, g := range r.SkippedGroups() {

@@ -9,7 +9,8 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// What was skipped is counted by what can be done about it, what should have been read first.
+// Skipped files are counted by what can be done about them, those that should have been read
+// first.
 func TestSkippedLines(t *testing.T) {
 	var r folder.Report
 	add := func(n int, kind folder.SkipKind, name, reason string) {
@@ -76,7 +77,7 @@ func TestSkippedLines(t *testing.T) {
 	}
 }
 
-// Of many formats the rest is one line.
+// Of many formats, the rest is combined into one line.
 func TestSkippedLinesOfManyFormats(t *testing.T) {
 	var r folder.Report
 	for i := range 9 {

@@ -11,20 +11,19 @@ import (
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
-// A Source is what the files of a folder are read from.
+// A Source provides the files of a folder.
 type Source struct {
 	FS    fs.FS
-	file  string          // the one file to read; "" reads all
-	root  *os.Root        // nil for none to close
-	asked map[string]bool // files that were asked for by name: they are read even if generated
+	file  string          // the only file to read; "" reads all
+	root  *os.Root        // may be nil
+	asked map[string]bool // files requested by name: they are read even if generated
 }
 
-// FromFS returns a source of all files of a file system.
+// FromFS returns a Source for all files of a file system.
 func FromFS(fsys fs.FS) *Source { return &Source{FS: fsys} }
 
-// Open opens what a folder is read from; Path may be a single file. Everything below is
-// opened through a root, so that no link leads out of it, not even one that is put there
-// while we read.
+// Open opens a folder; Path may be a single file. Everything below is opened through an os.Root,
+// so that no link leads out of the folder, not even one created while it is read.
 func Open(folder Folder) (*Source, error) {
 	name, stat, open := folder.Path, os.Stat, os.OpenRoot
 	if folder.Within != "" {
@@ -44,7 +43,7 @@ func Open(folder Folder) (*Source, error) {
 	}
 	file := ""
 	if !info.IsDir() {
-		if !info.Mode().IsRegular() { // opening a pipe would wait for ever
+		if !info.Mode().IsRegular() { // opening a pipe would block
 			return nil, fmt.Errorf("open %s: neither a folder nor a file", name)
 		}
 		name, file = filepath.Split(filepath.Clean(name))
@@ -56,8 +55,8 @@ func Open(folder Folder) (*Source, error) {
 	return &Source{FS: root.FS(), file: file, root: root}, nil
 }
 
-// Mark tells this version of a file from others of the same size and time, as far as the
-// system does, and whether the rules for generated files hold for it.
+// Mark returns a number that distinguishes versions of a file with the same size and time, as far
+// as the system allows. It also depends on whether the rules for generated files apply.
 func (s *Source) Mark(name string, info fs.FileInfo) int64 {
 	mark := ChangeTime(info)
 	if s.asked[name] {
@@ -66,7 +65,7 @@ func (s *Source) Mark(name string, info fs.FileInfo) int64 {
 	return mark
 }
 
-// Close ends the use of the source.
+// Close releases the source.
 func (s *Source) Close() error {
 	if s.root == nil {
 		return nil
@@ -86,15 +85,14 @@ func nameIn(folder, path string) (string, error) {
 	return filepath.Rel(folder, path)
 }
 
-// Files is to be called before Read. It returns the names of the files to read, sorted but
-// for links, which come last, and what is not read. p reads PDF; nil leaves it out as
-// unsupported. The only errors are a folder that cannot be read and an
-// invalid pattern.
+// Files returns the names of the files to read, sorted except for links, which come last, and what
+// is skipped. It must be called before Read. p reads PDF files; if nil, they are skipped as
+// unsupported. It only fails if the folder cannot be read or a pattern is invalid.
 func (s *Source) Files(ctx context.Context, folder Folder, p *pdf.Reader) (files []string, skipped []Skip, err error) {
 	return s.files(ctx, folder, p, func(string) {})
 }
 
-// files is Files; enter is that of Look.
+// files is Files with the enter function of Look.
 func (s *Source) files(ctx context.Context, folder Folder, p *pdf.Reader, enter func(dir string)) (files []string, skipped []Skip, err error) {
 	if err := folder.checkPatterns(); err != nil {
 		return nil, nil, err

@@ -14,19 +14,19 @@ import (
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
-// A walk finds the files of a folder that are to be read.
+// A walk finds the files of a folder that must be read.
 type walk struct {
 	fsys             fs.FS
 	include, exclude []string
-	pdf              *pdf.Reader      // nil: PDF is unsupported
+	pdf              *pdf.Reader      // if nil, PDF is unsupported
 	enter            func(dir string) // see Look
 	files            []string
-	asked            map[string]bool // of the files and links, see Source.asked
-	links            []string        // to be looked at once all files are known
+	asked            map[string]bool // requested files and links, see Source.asked
+	links            []string        // resolved once all files are known
 	skipped          []Skip
 }
 
-// run fills files and skipped. Only a top that cannot be read is an error.
+// run fills files and skipped. It fails only if the top folder cannot be read.
 func (w *walk) run(ctx context.Context) error {
 	if err := w.dir(ctx, ".", nil); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (w *walk) dir(ctx context.Context, name string, inherited ignoreRules) erro
 	return nil
 }
 
-// rulesIn reads an ignore file. One that cannot be read ignores nothing.
+// rulesIn reads an ignore file. One that cannot be read is reported and ignores nothing.
 func (w *walk) rulesIn(dir, file string) ignoreRules {
 	name := path.Join(dir, file)
 	if info, err := fs.Lstat(w.fsys, name); err != nil || !info.Mode().IsRegular() {
@@ -82,15 +82,15 @@ func (w *walk) rulesIn(dir, file string) ignoreRules {
 	return parseIgnoreFile(dir, file, string(text))
 }
 
-// entry looks at one entry of a folder.
+// entry handles one entry of a folder.
 func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs ignoreRules) error {
 	base := e.Name()
 	ignored, asked := rs.decide(name, e.IsDir())
 	switch {
 	case base == ".git" || slices.Contains(ignoreFiles[:], base):
-		return nil // not worth a line in the report
+		return nil // not reported
 	case matchAny(w.exclude, name) || ignored:
-		return nil // as asked
+		return nil // as requested
 	case !chunk.Printable(base):
 		w.skip(strings.ToValidUTF8(name, "\ufffd"), SkipUnreadable, "its name is not text")
 	case isSecret(base) && !e.IsDir():
@@ -102,7 +102,7 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs ignoreR
 	case e.IsDir():
 		return w.dir(ctx, name, rs)
 	case len(w.include) > 0 && !matchAny(w.include, name):
-		return nil // not asked for
+		return nil // not requested
 	case w.take(name, asked || slices.Contains(w.include, name)):
 	case e.Type()&fs.ModeSymlink != 0:
 		w.links = append(w.links, name)
@@ -114,8 +114,8 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs ignoreR
 	return nil
 }
 
-// take notes whether a file is asked for by name. It skips the others that are generated,
-// and tells whether it did.
+// take records whether a file is requested by name. Otherwise it skips the file if its name marks
+// it as generated, and reports whether it did.
 func (w *walk) take(name string, asked bool) (skipped bool) {
 	if asked {
 		w.asked[name] = true
@@ -128,7 +128,7 @@ func (w *walk) take(name string, asked bool) (skipped bool) {
 	return rule != ""
 }
 
-// file takes a file, if its name says that it can be read.
+// file adds a file if its format is supported.
 func (w *walk) file(name string) {
 	if !supported(formatOf(w.fsys, name), w.pdf) {
 		w.skipped = append(w.skipped, *unsupported(name))
@@ -137,9 +137,9 @@ func (w *walk) file(name string) {
 	w.files = append(w.files, name)
 }
 
-// link takes a link that leads to a file inside the folder: a mounted volume may consist of
-// such links only. A file that is read under its own name is not read again, and a link
-// to a file whose name is refused is refused too.
+// link adds a link that leads to a file inside the folder: a mounted volume may consist of such
+// links only. A file that is read under its own name is not read again, and a link to a file whose
+// name is rejected is rejected too.
 func (w *walk) link(name string, files []string) {
 	target, err := w.resolve(name)
 	if err != nil {
@@ -167,7 +167,7 @@ func (w *walk) link(name string, files []string) {
 	}
 }
 
-// excluded tells whether a file, or a folder that it is in, is excluded.
+// excluded reports whether a file or one of its parent folders is excluded.
 func (w *walk) excluded(name string) bool {
 	for ; name != "."; name = path.Dir(name) {
 		if matchAny(w.exclude, name) {
@@ -177,14 +177,13 @@ func (w *walk) excluded(name string) bool {
 	return false
 }
 
-// maxLinks bounds the links followed on the way to one file, as the kernel does.
+// maxLinks is the most links followed to one file, as in the kernel.
 const maxLinks = 40
 
-// errLeaves says that a link leads out of the folder.
+// errLeaves means that a link leads out of the folder.
 var errLeaves = errors.New("the link leaves the folder")
 
-// resolve follows name, and the links in the folders on its way, to what stands
-// there in the end.
+// resolve follows name, and links in the folders on its way, to the final path.
 func (w *walk) resolve(name string) (string, error) {
 	done, left := ".", strings.Split(name, "/")
 	for links := 0; len(left) > 0; {
@@ -218,7 +217,7 @@ func (w *walk) resolve(name string) (string, error) {
 	return done, nil
 }
 
-// reasonOf returns the text of an error without the path, which the report has already.
+// reasonOf returns the text of an error without the path, which the report contains already.
 func reasonOf(err error) string {
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		return pathErr.Err.Error()

@@ -73,7 +73,8 @@ func utf16Of(text string, big bool) string {
 	return string(out)
 }
 
-// What should not be read is not, what cannot be is named, and the rest is read.
+// Files that should not be read are not, files that cannot be read are reported, and the others
+// are read.
 func TestLoadIsCareful(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
@@ -128,7 +129,7 @@ func TestLoadIsCareful(t *testing.T) {
 	}
 }
 
-// Links are followed to files inside the folder and nowhere else.
+// Links are followed only to files inside the folder.
 func TestLoadFollowsNoLinkOut(t *testing.T) {
 	outside, dir := t.TempDir(), t.TempDir()
 	write(t, outside, map[string]string{"secret.md": "secret", "sub/more.md": "secret"})
@@ -167,7 +168,7 @@ func TestLoadFollowsNoLinkOut(t *testing.T) {
 	}
 }
 
-// What is excluded is not read through a link from elsewhere in the folder either.
+// Excluded files are not read through links from elsewhere in the folder either.
 func TestLoadFollowsNoLinkToExcluded(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a.md": "a", "drafts/b.md": "draft", "old/deep/c.md": "old", "..v1/d.md": "mounted"})
@@ -185,7 +186,7 @@ func TestLoadFollowsNoLinkToExcluded(t *testing.T) {
 	}
 }
 
-// faulty cannot open what it is told not to.
+// faulty fails to open some names.
 type faulty struct {
 	fs.FS
 	broken string
@@ -198,7 +199,7 @@ func (f faulty) Open(name string) (fs.File, error) {
 	return f.FS.Open(name)
 }
 
-// Whatever cannot be opened, the rest is read.
+// If some files cannot be opened, the others are read.
 func TestFromFSGoesOn(t *testing.T) {
 	fsys := fstest.MapFS{"a.md": {Data: []byte("a")}, "sub/b.md": {Data: []byte("b")}, "sub/c.md": {Data: []byte("c")}}
 	for broken, want := range map[string][]string{"a.md": {"sub/b.md", "sub/c.md"}, "sub/b.md": {"a.md", "sub/c.md"}, "sub": {"a.md"}} {
@@ -272,7 +273,7 @@ func TestLoadOneFile(t *testing.T) {
 	}
 }
 
-// Progress is told of every file.
+// Progress is reported for every file.
 func TestProgress(t *testing.T) {
 	var last folder.Progress
 	deps := knowledge.Deps{Counter: knowledgetest.FourBytes{}, Progress: func(p folder.Progress) { last = p }}
@@ -285,7 +286,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Reading what is neither a folder nor a file might never end.
+// Devices are rejected: reading one might never end.
 func TestLoadRefusesDevices(t *testing.T) {
 	if _, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "kb", Path: os.DevNull}, knowledge.Deps{Counter: knowledgetest.FourBytes{}}); err == nil {
 		t.Errorf("%s was read", os.DevNull)

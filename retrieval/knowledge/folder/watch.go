@@ -12,51 +12,49 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// timing is how closely something is watched.
+// timing defines how closely a folder is watched.
 type timing struct {
-	quiet time.Duration // without events before changed is called, so that a folder which is being copied is read once
-	most  time.Duration // that a change waits for quiet, so that a folder which is written all the time is followed too
-	// poll is the time between looks at everything, whatever the system tells of. It finds
-	// what is written to network file systems from elsewhere, and what there were no watches
-	// left for. A look may take a twentieth of the time.
+	quiet time.Duration // time without events before changed is called, so that a folder being copied is read once
+	most  time.Duration // longest time that a change waits for quiet, so that a folder written all the time is followed too
+	// poll is the interval of scans that do not depend on events. They find what other machines
+	// write to network file systems, and changes in folders for which there were no watches left.
+	// A scan may take a twentieth of the time.
 	poll time.Duration
 }
 
 var usual = timing{quiet: 300 * time.Millisecond, most: 5 * time.Second, poll: 30 * time.Second}
 
-// A WalkTree goes through the folder as its reader does and returns a digest of what counts. It
-// tells enter, before it reads them, of all folders that this depends on, by their
-// slash-separated paths below the folder. It is called from one goroutine at a time.
+// WalkTree walks the folder and returns a digest of the files that count. It calls enter with the
+// slash-separated relative path of every folder that it depends on, before it reads that folder.
+// It is never called concurrently.
 type WalkTree func(ctx context.Context, enter func(dir string)) (digest uint64)
 
-// Watch calls changed whenever something at path may have changed: once as soon
-// as it watches, so that nothing is lost between a scan that the caller made and
-// the watch, and then after each change. Calls never overlap: all that happens
-// during one leads to one more. It returns whether walk has other folders to enter now,
-// which is then done soon.
+// Watch calls changed whenever something at path may have changed: once after the watches are set,
+// so that no change between the caller's own scan and the watch is lost, and then after each
+// change. Calls never overlap; all changes during a call lead to one more. changed returns true if
+// walk would now enter other folders, which then happens soon.
 //
-// counts, if not nil, reports whether a name in the folders of walk counts, by absolute path.
-// Events of other names are no change and delay none. It is called from the goroutine of walk.
+// counts, if not nil, reports whether a file in the folders of walk counts, by absolute path.
+// Events of other files are ignored. It is called from the goroutine of walk.
 //
-// path is a folder with all that is below it, or a file. It need not be there, and
-// may be replaced or removed and come back. If it is a link, or there are links on
-// the way to it, they are followed, and noticed when they are turned. What is below it is
-// up to walk. polling is told once why some changes are found by looking only.
+// path is a folder or a file. It need not exist, and may be replaced, or removed and created
+// again. Links at or on the way to path are followed, and a change of their targets is noticed.
+// walk decides what is followed below it. polling is called once if some changes can only be found
+// by polling, with the reason.
 //
-// Watch returns nil when ctx ends, after a call that is running has returned.
+// Watch returns nil when ctx ends, after a running call has returned.
 func Watch(ctx context.Context, path string, walk WalkTree, counts func(path string) bool, polling func(why error), changed func() (again bool)) error {
 	return watch(ctx, path, walk, counts, polling, changed, usual, openSystem)
 }
 
-// A notifier tells of what happens in folders. Remove of one that is not there
-// any more does no harm.
+// A notifier sends events of folders. Removing a folder that does not exist any more does no harm.
 type notifier interface {
 	Add(dir string) error
 	Remove(dir string) error
 	Close() error
 }
 
-// openFunc opens a notifier, which closes the channels when it is closed.
+// openFunc opens a notifier. Its channels are closed when it is closed.
 type openFunc func() (notifier, <-chan fsnotify.Event, <-chan error, error)
 
 func openSystem() (notifier, <-chan fsnotify.Event, <-chan error, error) {
@@ -94,29 +92,29 @@ func watch(ctx context.Context, path string, walk WalkTree, counts func(path str
 	return nil
 }
 
-// A watcher keeps the watches where things are, and knows which events count.
-// It belongs to one goroutine.
+// A watcher maintains the watches and decides which events count. It must be used by one goroutine
+// only.
 type watcher struct {
 	path     string
 	walk     WalkTree
 	ours     func(path string) bool // nil: all names count
-	polling  func(why error)        // nil once it was told
-	notifier notifier               // nil: the system gives none
+	polling  func(why error)        // nil once it was called
+	notifier notifier               // nil if the system provides none
 	seed     maphash.Seed
 
-	real string // where path leads
+	real string // the path with links resolved
 	seen        // by the last look
-	full bool   // there are no watches left, for this look
+	full bool   // no watches were left during this look
 }
 
 // seen is what a look found worth watching.
 type seen struct {
-	dirs  map[string]bool // folders that are watched; true: all that is in them counts
-	names map[string]bool // what counts in the other ones: links, and where they lead
+	dirs  map[string]bool // watched folders; true: everything in them counts
+	names map[string]bool // what counts in the others: links and their targets
 }
 
-// look goes through everything and returns its digest. Whatever happens after it
-// leads to an event, as far as the system gives any.
+// look scans everything and returns its digest. Every later change leads to an event, as far as
+// the system provides any.
 func (w *watcher) look(ctx context.Context) uint64 {
 	w.full = false
 	s := &scan{seen: seen{dirs: map[string]bool{}, names: map[string]bool{}}, w: w}
@@ -134,8 +132,8 @@ func (w *watcher) look(ctx context.Context) uint64 {
 	return s.hash.Sum64()
 }
 
-// add watches a folder, and tells whether it is there. One that is watched already
-// is added again: another one may stand under its name by now.
+// add watches a folder, and reports whether it exists. A watched folder is added again, because
+// the folder of that name may have been replaced.
 func (w *watcher) add(dir string) (watched, exists bool) {
 	if w.notifier == nil || w.full {
 		return false, true
@@ -149,12 +147,12 @@ func (w *watcher) add(dir string) (watched, exists bool) {
 	case errors.Is(err, fs.ErrPermission): // what cannot be watched cannot be read
 		return false, true
 	}
-	w.full = true // one refusal is enough: the next look asks again
+	w.full = true // do not try again before the next look
 	w.tell(fmt.Errorf("watch %s: %w", dir, err))
 	return false, true
 }
 
-// tell says, once, why polling is needed.
+// tell reports once why polling is needed.
 func (w *watcher) tell(why error) {
 	if w.polling != nil {
 		w.polling(why)

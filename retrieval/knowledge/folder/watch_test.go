@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// deadline is for what should take milliseconds.
+// deadline is the time limit for what should take milliseconds.
 const deadline = 20 * time.Second
 
-// seed makes chance the same every time.
+// seed makes random tests reproducible.
 const seed = 1
 
-// quick options leave everything to events: a poll would hide what they miss.
+// quick leaves everything to events: polling would hide missed ones.
 var quick = timing{quiet: 20 * time.Millisecond, most: time.Second, poll: time.Hour}
 
-// A watchedFolder is what a call of changed finds: paths, with the text of files. Folders below it
-// are not among them: no call is due for one that is empty.
+// A watchedFolder is what a call of changed finds: paths, with the text of files. Subfolders are
+// not included: an empty one requires no call.
 type watchedFolder map[string]string
 
 func readFolder(path string) watchedFolder {
@@ -49,21 +49,21 @@ func readFolder(path string) watchedFolder {
 	return out
 }
 
-// walkOf walks as a library does.
+// walkOf walks like a library.
 func walkOf(path string) WalkTree {
 	return func(ctx context.Context, enter func(string)) uint64 {
 		return Look(ctx, Folder{ID: "x", Path: path}, nil, enter)
 	}
 }
 
-// A seer keeps what each call found.
+// A seer records what each call found.
 type seer struct {
 	t      *testing.T
 	counts func(path string) bool
 	read   func() watchedFolder
 	calls  chan watchedFolder
-	polls  chan error // why changes are found by looking only
-	stop   func()     // and wait
+	polls  chan error // reasons for polling
+	stop   func()     // stops and waits
 }
 
 // see watches path until the test ends.
@@ -72,7 +72,7 @@ func see(t *testing.T, path string, o timing, open openFunc) *seer {
 	return seeOnly(t, path, nil, o, open)
 }
 
-// seeOnly is see where only the names for which counts is true count.
+// seeOnly is see with a counts function.
 func seeOnly(t *testing.T, path string, counts func(string) bool, o timing, open openFunc) *seer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -89,7 +89,7 @@ func seeOnly(t *testing.T, path string, counts func(string) bool, o timing, open
 		ended <- nil
 	}
 	t.Cleanup(s.stop)
-	s.next() // it watches
+	s.next() // it watches now
 	return s
 }
 
@@ -105,7 +105,7 @@ func (s *seer) next() watchedFolder {
 	}
 }
 
-// current waits for a call that found what is there now, and for what may follow.
+// current waits for a call that found the current state, and for further calls.
 func (s *seer) current() {
 	s.t.Helper()
 	want := s.read()
@@ -121,7 +121,7 @@ func (s *seer) current() {
 	}
 }
 
-// settle waits until calls have ceased.
+// settle waits until there are no more calls.
 func (s *seer) settle() (calls int) {
 	for {
 		select {
@@ -133,7 +133,7 @@ func (s *seer) settle() (calls int) {
 	}
 }
 
-// silent fails on a call.
+// silent fails the test on a call.
 func (s *seer) silent() {
 	s.t.Helper()
 	if n := s.settle(); n > 0 {
@@ -154,7 +154,7 @@ func put(t *testing.T, text string, path ...string) {
 	must(t, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644))
 }
 
-// putUnseen writes so that size and time are as before.
+// putUnseen writes a file without changing its size and time.
 func putUnseen(t *testing.T, text, name string) {
 	t.Helper()
 	info, err := os.Stat(name)
@@ -204,8 +204,8 @@ func TestFolder(t *testing.T) {
 	s.silent()
 }
 
-// Whatever happens in whatever order, the last call finds the last state, and no
-// watch is left on a wrong name.
+// After any changes in any order, the last call finds the last state, and no watch is left on a
+// wrong name.
 func TestFolderAtRandom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -222,7 +222,7 @@ func TestFolderAtRandom(t *testing.T) {
 	}
 	for range 10 {
 		for range 1 + r.IntN(12) {
-			// Much of it fails, such as a folder moved into itself: so be it.
+			// Many of these fail, such as moving a folder into itself, which is fine.
 			switch r.IntN(6) {
 			case 0, 1:
 				_ = os.MkdirAll(name(), 0o755)
@@ -249,8 +249,7 @@ func TestFolderAtRandom(t *testing.T) {
 	}
 }
 
-// New folders are watched as soon as they are told of, so that a burst in them is
-// not taken for quiet.
+// New folders are watched immediately, so that a burst in them is not mistaken for quiet.
 func TestNewFolderAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -293,12 +292,12 @@ func TestManyFiles(t *testing.T) {
 		calls++
 	}
 	t.Logf("%d calls, %s after the last write", calls, time.Since(written))
-	if calls > 5 { // one, unless this test was held up in between
+	if calls > 5 { // one, unless this test was delayed
 		t.Errorf("%d calls", calls)
 	}
 }
 
-// What is not read is watched only where it stands: in folders that are read.
+// Files that are not read are not watched, except within folders that are read.
 func TestIgnored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -321,7 +320,7 @@ func TestIgnored(t *testing.T) {
 	s.current()
 }
 
-// The digest is the same as long as nothing changes, and costs no call.
+// The digest does not change without a change, and there is no call.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -341,7 +340,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// A change is not delayed by files beside it that are written all the time.
+// A change is not delayed by other files that are written all the time.
 func TestOtherNamesDelayNothing(t *testing.T) {
 	dir := t.TempDir()
 	real, err := filepath.EvalSymlinks(dir)

@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// A folder that must lie within another is not read once it is a link that leads
-// out of there, whatever it was when the configuration was checked.
+// A folder that must be within another one is not read if it has become a link that leads out of
+// it, whatever it was when the configuration was checked.
 func TestFolderStaysWithin(t *testing.T) {
 	dir := t.TempDir()
 	team := filepath.Join(dir, "team")

@@ -7,19 +7,18 @@ import (
 	"slices"
 )
 
-// exampleValues is how many values an Attribute shows.
+// exampleValues is how many values Attribute.Examples holds at most.
 const exampleValues = 5
 
-// An Attribute is what documents have under one key.
+// An Attribute summarizes the values of all documents under one key.
 type Attribute struct {
 	Key       string
-	Documents int      // that have it
-	Types     []string // of its values, of "boolean", "list", "number", "string", sorted
-	Examples  []any    // at most five different values: booleans, then the least numbers, then the first strings, of lists the elements
+	Documents int      // number of documents that have it
+	Types     []string // types of its values, sorted: "boolean", "list", "number", "string"
+	Examples  []any    // up to five distinct values: booleans, then the least numbers, then the first strings; list elements count as strings
 }
 
-// Attributes returns what attributes the documents have, by key. It goes through all of
-// them.
+// Attributes returns the attributes of the documents, by key. It reads all documents.
 func (s Segments) Attributes() []Attribute {
 	found := map[string]*Attribute{}
 	for _, s := range s {
@@ -42,7 +41,7 @@ func (l *Live) count(found map[string]*Attribute) {
 			documents[number(x.setOf, d)]++
 		}
 	}
-	counted := make([]int, x.sets) // the last key for which a set was counted, plus 1
+	counted := make([]int, x.sets) // 1 + the last key for which a set was counted
 	for k := range x.keys {
 		a := found[string(x.key(k))]
 		if a == nil {
@@ -68,7 +67,7 @@ func (l *Live) count(found map[string]*Attribute) {
 	}
 }
 
-// add takes a value as it stands in a segment.
+// add adds an encoded value.
 func (a *Attribute) add(value []byte) {
 	switch v := decodeValue(value); value[0] {
 	case boolValue:
@@ -84,7 +83,7 @@ func (a *Attribute) add(value []byte) {
 	}
 }
 
-// value notes a type, and the examples that are among the first.
+// value records a type, and those examples that are among the first.
 func (a *Attribute) value(kind string, examples ...any) {
 	if at, known := slices.BinarySearch(a.Types, kind); !known {
 		a.Types = slices.Insert(a.Types, at, kind)

@@ -10,29 +10,29 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 )
 
-// errFull is for more texts than one segment can number.
+// errFull means that there are more texts than one segment can number.
 var errFull = errors.New("too much for one segment")
 
-// A draft is what a Writer makes the image of a segment of. Documents come in order of id,
-// each before its texts.
+// A draft is the data from which a Writer makes the image of a segment. Documents are added in
+// order of id, each before its texts.
 type draft struct {
 	rows       []int64
 	firsts     []uint32
-	labels     []string // id and name by document
+	labels     []string // ids and names, by document
 	sections   distinct
 	sectionOf  []uint32
 	sets       distinct // attributes
 	setOf      []uint32
 	values     valuesDraft // of the sets
-	attributes valuesTable // the same, once it is complete
+	attributes valuesTable // values in their final form
 	counters   distinct
-	tokens     [][]uint32 // by counter, by text; those at the end may be missing
+	tokens     [][]uint32 // by counter, by text; trailing ones may be missing
 	texts      []string
 	sketches   [][]byte // by text
-	bytes      uint64   // of them
+	bytes      uint64   // length of the texts
 }
 
-// distinct numbers different strings in the order in which they come.
+// distinct numbers distinct strings in order of first use.
 type distinct struct {
 	list    []string
 	numbers map[string]uint32
@@ -51,8 +51,8 @@ func (n *distinct) number(name string) uint32 {
 	return number
 }
 
-// document takes a document. attributes are as chunk.EncodeAttributes gives them:
-// most documents of a base share theirs with others.
+// document adds a document. attributes are encoded by chunk.EncodeAttributes; most documents of a
+// base share theirs with others.
 func (d *draft) document(row int64, id, name, attributes string) {
 	d.rows = append(d.rows, row)
 	d.setOf = append(d.setOf, d.sets.number(attributes))
@@ -60,8 +60,7 @@ func (d *draft) document(row int64, id, name, attributes string) {
 	d.labels = append(d.labels, id, name)
 }
 
-// text takes a text of the last document, and its sketch, which is kept until the image is
-// made.
+// text adds a text of the last document. It keeps sketch until the image is made.
 func (d *draft) text(section, text string, counts []chunk.Count, sketch []byte) {
 	for _, c := range counts {
 		i := int(d.counters.number(c.Counter))
@@ -94,12 +93,12 @@ func (d *draft) counts() (textCounts, error) {
 	return c, nil
 }
 
-// strings returns the strings in the order in which they lie in the image.
+// strings returns all strings in the order of the image.
 func (d *draft) strings() [6][]string {
 	return [...][]string{d.labels, d.sections.list, d.sets.list, d.counters.list, d.attributes.keys, d.attributes.values}
 }
 
-// segment returns the image of a segment of the texts and of their postings.
+// segment returns the image of a segment with the texts and the given postings.
 func (d *draft) segment(postings []byte) ([]byte, error) {
 	d.attributes = d.values.table()
 	c, err := d.counts()
@@ -117,7 +116,7 @@ func (d *draft) segment(postings []byte) ([]byte, error) {
 	return image, nil
 }
 
-// write lays the texts out.
+// write writes the texts into image.
 func (d *draft) write(image []byte, c textCounts) {
 	copy(image, textsMagic)
 	for i, n := range []uint64{c.documents, c.sections, c.sets, c.texts, c.strings, c.bodies, c.counters, c.keys, c.values, c.pairs} {

@@ -8,7 +8,7 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// OpenFile opens a file.
+// OpenFile opens a segment file.
 func OpenFile(name string) (*Segment, error) {
 	f, err := bm25.OpenMapped(name)
 	if err != nil {
@@ -36,13 +36,13 @@ func (s *Segment) ReadAll() (all []string, err error) {
 	return all, nil
 }
 
-// Write returns the segments of documents that are given as id, name, attributes and
-// then section and text of each chunk.
+// Write returns the segments of documents, which are given as id, name, attributes and then
+// section and text of each chunk.
 func Write(documents map[int64][]string) (images [][]byte, err error) {
 	return WriteWithin(0, documents)
 }
 
-// WriteWithin is Write where the terms of a segment may take so many bytes.
+// WriteWithin is Write with a limit on the size of a segment's terms in bytes.
 func WriteWithin(limit int, documents map[int64][]string) (images [][]byte, err error) {
 	w := Writer{Emit: func(image []byte, _ []int64) error {
 		images = append(images, image)
@@ -60,8 +60,8 @@ func WriteWithin(limit int, documents map[int64][]string) (images [][]byte, err 
 	return images, w.Flush()
 }
 
-// Seal puts the right sums into the image of a segment that was changed, but not into
-// its postings, as far as the headers lead.
+// Seal corrects the checksums of a modified segment image, except those of its postings, as far as
+// the headers are usable.
 func Seal(image []byte) {
 	if len(image) < fileHeader+textsHeader {
 		return
@@ -75,7 +75,7 @@ func Seal(image []byte) {
 	binary.LittleEndian.PutUint32(texts[headerSum:], crc32.Checksum(texts[:headerSum], crc32c()))
 }
 
-// MergeWithout merges segments without the documents in the given rows.
+// MergeWithout merges segments without the documents in gone.
 func MergeWithout(gone map[int64]bool, segments ...*Segment) (*Segment, []int64, error) {
 	var sources Segments
 	for _, s := range segments {
@@ -89,13 +89,13 @@ func MergeWithout(gone map[int64]bool, segments ...*Segment) (*Segment, []int64,
 	return merged, rows, err
 }
 
-// OneText returns a document of one text.
+// OneText returns a document with one text.
 func OneText(row int64, id, attributes, text string) Document {
 	return Document{Row: row, ID: id, Attributes: attributes, Chunks: []chunk.Chunk{{Text: text}}}
 }
 
-// SegmentMemory is what a Writer takes making a segment to need; MergeMemory, merging some
-// into it.
+// SegmentMemory returns a Writer's estimate for making a segment; MergeMemory the estimate for a
+// merge.
 func SegmentMemory(documents []Document) (bytes int64) {
 	w := Writer{}
 	for i := range documents {

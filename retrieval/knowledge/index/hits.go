@@ -21,21 +21,21 @@ func (s Segments) Mark(hits []retrieval.Hit) {
 	runtime.KeepAlive(s)
 }
 
-// Sketch returns that of the terms of a text of s.
+// Sketch returns the term sketch of a text in s.
 func Sketch(s Segments, at bm25.Ref) retrieval.Sketch {
 	read, _ := retrieval.ReadSketch(s[at.Segment].texts.sketch(at.Text))
 	runtime.KeepAlive(s)
 	return read
 }
 
-// Label returns that of a text. Its bytes are those of the image: they are good as long as the
-// caller keeps the Segments alive.
+// Label returns the label of a text. Its bytes are those of the image: they are valid as long as
+// the caller keeps the Segments alive.
 func (s Segments) Label(at bm25.Ref) retrieval.Label {
 	texts := &s[at.Segment].texts
 	return texts.label(at.Text, texts.document(at.Text))
 }
 
-// Labels calls add with the label of each hit that is marked, in their order.
+// Labels calls add with the label of each marked hit, in order.
 func (s Segments) Labels(hits []*retrieval.Hit, add func(retrieval.Label)) {
 	for _, h := range hits {
 		add(s[h.At.Segment].texts.label(h.At.Text, h.Document))
@@ -43,13 +43,13 @@ func (s Segments) Labels(hits []*retrieval.Hit, add func(retrieval.Label)) {
 	runtime.KeepAlive(s)
 }
 
-// label returns that of a text, which is in a document.
+// label returns the label of text t of a document.
 func (x *texts) label(t, document int) retrieval.Label {
 	return retrieval.Label{Doc: x.id(document), Chunk: t - x.first(document), Name: x.name(document), Section: x.section(t)}
 }
 
-// Find returns a text that is in the base by what Hit returned of it; false if there is none.
-// It looks at hint first, which may be any number.
+// Find returns the text with the given document id and chunk; false if it is not in the base. It
+// tries hint first, which may be invalid.
 func (s Segments) Find(id string, chunk int, hint bm25.Ref) (bm25.Ref, bool) {
 	defer runtime.KeepAlive(s)
 	if hint.Segment >= 0 && hint.Segment < len(s) {
@@ -70,7 +70,7 @@ func (s Segments) Find(id string, chunk int, hint bm25.Ref) (bm25.Ref, bool) {
 	return bm25.Ref{}, false
 }
 
-// find returns the document of an id.
+// find returns the document with an id.
 func (x *texts) find(id string) (d int, ok bool) {
 	d = sort.Search(x.documents, func(d int) bool { return string(x.id(d)) >= id })
 	return d, d < x.documents && string(x.id(d)) == id

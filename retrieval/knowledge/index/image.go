@@ -11,15 +11,15 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// The file of a segment is a header, the image of its texts and the image of its
-// postings, all numbers little-endian:
+// The file of a segment consists of a header, the image of its texts and the image of its
+// postings. All numbers are little-endian:
 //
 //	0   magic
 //	8   format
-//	12  CRC-32C of the header, these four bytes left out
-//	16  bytes of the image of texts, of that of postings
+//	12  CRC-32C of the header, without these four bytes
+//	16  size of the image of texts, size of that of postings
 //
-// The image of texts is a header, a table, the sketches of the texts and the texts, each
+// The image of texts consists of a header, a table, the sketches of the texts and the texts, each
 // padded with zeros to a multiple of 8 bytes:
 //
 //	0   magic
@@ -28,8 +28,9 @@ import (
 //	48  CRC-32C of the table, padding included
 //	52  CRC-32C of the header up to here
 //
-// The table has its own sum, which is looked at once, and each text with its sketch has one,
-// which is looked at when it is read: opening a large base does not read its texts.
+// The table has one checksum, which is checked when the segment is opened. Each text has one for
+// itself and its sketch, which is checked when the text is read: opening a large base does not
+// read its texts.
 const (
 	fileMagic  = "SNshelf\n"
 	fileFormat = 5
@@ -41,19 +42,19 @@ const (
 	headerSum   = 52
 )
 
-// maxBodies bounds the texts of one segment, in bytes: where one starts must fit 32 bits.
+// maxBodies limits the texts of one segment, in bytes: offsets must fit into 32 bits.
 const maxBodies = math.MaxUint32
 
-// maxCounters bounds the counts that a text has, so that no size overflows.
+// maxCounters limits the token counts of a text, so that no size overflows.
 const maxCounters = 1 << 10
 
-// textCounts are the sizes that a header gives.
+// textCounts are the sizes in a header.
 type textCounts struct {
 	documents, sections, sets, texts, strings, bodies, counters uint64
 	keys, values, pairs                                         uint64
 }
 
-// countsOf reads them of an image of texts.
+// countsOf reads the sizes from an image of texts.
 func countsOf(image []byte) textCounts {
 	at := func(i int) uint64 { return uint64(number(image, i)) }
 	return textCounts{
@@ -62,7 +63,7 @@ func countsOf(image []byte) textCounts {
 	}
 }
 
-// lists returns the bytes of each list of the table.
+// lists returns the size of each list of the table.
 func (c textCounts) lists() [12]uint64 {
 	return [...]uint64{
 		8 * c.documents, 4 * (c.documents + 1), 4 * c.documents, 4 * (2*c.documents + c.sections + c.sets + c.counters + c.keys + c.values + 1),
@@ -78,7 +79,7 @@ func (c textCounts) table() (n uint64) {
 	return padded(n)
 }
 
-// sketches returns the bytes of the sketches, a multiple of 8.
+// sketches returns the size of the sketches, a multiple of 8.
 func (c textCounts) sketches() uint64 { return retrieval.SketchBytes * c.texts }
 
 func (c textCounts) bytes() uint64 {
@@ -87,7 +88,7 @@ func (c textCounts) bytes() uint64 {
 
 func padded(n uint64) uint64 { return (n + 7) &^ 7 }
 
-// slice puts the lists of a table and the bodies where they lie in an image.
+// slice returns the lists of the table and the bodies, which refer to image.
 func (c textCounts) slice(image []byte) texts {
 	x := texts{
 		documents: int(c.documents), sections: int(c.sections), sets: int(c.sets), count: int(c.texts), counters: int(c.counters),
@@ -122,13 +123,13 @@ func split(image []byte) (textsImage, postings []byte, err error) {
 	return rest[:first:first], rest[first:], nil
 }
 
-// headerChecksum is that of the header of a file.
+// headerChecksum returns the checksum of a file header.
 func headerChecksum(image []byte) uint32 {
 	return crc32.Update(crc32.Checksum(image[:12], crc32c()), crc32c(), image[16:fileHeader])
 }
 
-// openTexts returns what is in an image of texts. It checks that nothing that is read later
-// lies outside of the image, whoever wrote it.
+// openTexts opens an image of texts. It checks that no later read can be outside the image, even
+// if the image is malicious.
 func openTexts(image []byte) (texts, error) {
 	damaged := func(where string) (texts, error) { return texts{}, fmt.Errorf("%w: %s", ErrDamaged, where) }
 	if len(image) < textsHeader || string(image[:8]) != textsMagic || number(image, headerSum/4) != int(crc32.Checksum(image[:headerSum], crc32c())) {
@@ -154,8 +155,7 @@ func openTexts(image []byte) (texts, error) {
 
 func zeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
-// check returns the name of a list with a number that points outside of another, "" if
-// there is none.
+// check returns the name of a list with an invalid reference to another; "" if there is none.
 func (x *texts) check() string {
 	ascends := func(list []byte, n, end int) bool {
 		last := 0

@@ -7,10 +7,10 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// A Joint is the segments of several bases in one list, to be searched as one base.
+// A Joint is the segments of several bases, searched as one base.
 type Joint struct {
 	Segments
-	base []int // by segment: the number of its base
+	base []int // number of the base, by segment
 }
 
 // Join returns the segments of bases, in their order.
@@ -22,12 +22,12 @@ func Join(bases ...Segments) Joint {
 	return j
 }
 
-// Base returns the number of the base that a text is in.
+// Base returns the number of the base that contains a text.
 func (j Joint) Base(ref bm25.Ref) int { return j.base[ref.Segment] }
 
-// Index returns the index to search in. Its statistics are of all bases, and scores are
-// those of one base that has all their documents. Equal scores stand in the order of the
-// bases, those of one base in its own order.
+// Index returns the search index. Its statistics cover all bases; scores are those of a single
+// base with all their documents. Equal scores are in the order of the bases, and within a base in
+// its own order.
 func (j Joint) Index() *bm25.Index { return bm25.NewIndex(livePostings(j.Segments), j.compare) }
 
 func (j Joint) compare(a, b bm25.Ref) int {

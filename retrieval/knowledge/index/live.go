@@ -17,18 +17,18 @@ import (
 // A Live is a segment without the documents that are no longer in the base.
 type Live struct {
 	*Segment
-	Gone      bm25.Bitmap // documents that are no longer in the base; nil if all are there
+	Gone      bm25.Bitmap // documents no longer in the base; nil if there are none
 	Postings  *bm25.Live
-	Documents int   // that are in the base
-	Bytes     int64 // of their texts
+	Documents int   // number of documents in the base
+	Bytes     int64 // length of their texts
 
-	Vectors *Vectors    // of its texts; nil for none
-	Dense   *dense.Live // likewise
+	Vectors *Vectors    // of its texts; may be nil
+	Dense   *dense.Live // of its live texts; may be nil
 }
 
-// Without returns the segment without the documents that are gone. before, unless nil, is
-// the result of an earlier call for this segment: it is returned again if the same
-// documents are gone, so that Postings are counted once.
+// Without returns the segment without the documents in gone. before, unless nil, is an earlier
+// result for this segment: it is returned again if gone is the same, so that Postings are counted
+// once.
 func (s *Segment) Without(gone bm25.Bitmap, before *Live) Live {
 	if before != nil && slices.Equal(before.Gone, gone) {
 		return *before
@@ -45,12 +45,12 @@ func (s *Segment) Without(gone bm25.Bitmap, before *Live) Live {
 	return l
 }
 
-// Segments are what a base is searched in. A bm25.Ref and a DocumentRef number them in
-// this order.
+// Segments are the segments of a base. A bm25.Ref and a DocumentRef refer to segments by their
+// index in this slice.
 type Segments []Live
 
-// Take opens the image of a segment, which stays on the heap, and adds it: it is the Emit of
-// a Writer that writes no files.
+// Take opens the image of a segment on the heap and appends the segment. It can be used as
+// Writer.Emit if no files are written.
 func (s *Segments) Take(image []byte, _ []int64) error {
 	segment, err := Open("", image, nil)
 	if err == nil {
@@ -59,10 +59,10 @@ func (s *Segments) Take(image []byte, _ []int64) error {
 	return err
 }
 
-// A DocumentRef is a document: the number of its segment, and its number there.
+// A DocumentRef identifies a document: the number of its segment, and its number there.
 type DocumentRef struct{ segment, document int }
 
-// Index returns the index to search in.
+// Index returns the search index.
 func (s Segments) Index() *bm25.Index { return bm25.NewIndex(livePostings(s), s.compare) }
 
 func livePostings(s Segments) []*bm25.Live {
@@ -73,9 +73,8 @@ func livePostings(s Segments) []*bm25.Live {
 	return live
 }
 
-// compare orders the texts of segments by document id, then by place. Where a document
-// has another version in another segment only one is alive, but the dead must have an
-// order, too.
+// compare orders the texts of segments by document id, then by position. If several segments have
+// versions of a document, only one is live, but the dead ones must have an order, too.
 func (s Segments) compare(a, b bm25.Ref) int {
 	if a.Segment == b.Segment {
 		return cmp.Compare(a.Text, b.Text)
@@ -91,10 +90,10 @@ func (s Segments) compare(a, b bm25.Ref) int {
 	return cmp.Compare(a.Segment, b.Segment)
 }
 
-// InOrder goes through the documents that are in the base, by id.
+// InOrder yields the documents in the base, sorted by id.
 func (s Segments) InOrder() iter.Seq[DocumentRef] {
 	return func(yield func(DocumentRef) bool) {
-		next := make([]int, len(s)) // document of each segment
+		next := make([]int, len(s)) // next document of each segment
 		for {
 			best := -1
 			for i := range s {
@@ -115,7 +114,7 @@ func (s Segments) InOrder() iter.Seq[DocumentRef] {
 	}
 }
 
-// Texts goes through the texts of a document.
+// Texts yields the texts of a document.
 func (s Segments) Texts(d DocumentRef) iter.Seq[bm25.Ref] {
 	return func(yield func(bm25.Ref) bool) {
 		texts := &s[d.segment].texts
@@ -127,7 +126,7 @@ func (s Segments) Texts(d DocumentRef) iter.Seq[bm25.Ref] {
 	}
 }
 
-// Source returns a text in the words of retrieval, without base and score.
+// Source returns a text as a retrieval.Source, without base and score.
 func (s Segments) Source(ref bm25.Ref) (retrieval.Source, error) {
 	seg := s[ref.Segment].Segment
 	texts := &seg.texts
@@ -142,7 +141,7 @@ func (s Segments) Source(ref bm25.Ref) (retrieval.Source, error) {
 	return out, err
 }
 
-// Around returns a text and those before and after it in its document, "" where there is none.
+// Around returns a text with the previous and the next one in its document; "" if there is none.
 func (s Segments) Around(ref bm25.Ref) (before, text, after string, err error) {
 	seg := s[ref.Segment].Segment
 	d := seg.texts.document(ref.Text)
@@ -151,24 +150,24 @@ func (s Segments) Around(ref bm25.Ref) (before, text, after string, err error) {
 	return before, text, after, err
 }
 
-// Tokens returns what a counter, see chunk.CounterName, counted of a text; 0 if it did not.
+// Tokens returns the token count of a text by a counter, see chunk.CounterName; 0 if unknown.
 func (s Segments) Tokens(ref bm25.Ref, counter string) int {
 	n := s[ref.Segment].texts.tokens(ref.Text, counter)
 	runtime.KeepAlive(s)
 	return n
 }
 
-// A Held is what segments hold of one document.
+// A Held is the data of one document in segments.
 type Held struct {
 	ID, Name string
 	Chunks   int
-	Bytes    int // of their texts
-	// Attributes are strings, float64s, bools and lists of strings, nil if there are
-	// none or where they are damaged. Documents may share them: nobody changes them.
+	Bytes    int // length of their texts
+	// Attributes are strings, float64s, bools and lists of strings; nil if there are none or they
+	// are damaged. Documents may share the map: it must not be modified.
 	Attributes map[string]any
 }
 
-// Held returns what is held of a document.
+// Held returns the data of a document.
 func (s Segments) Held(d DocumentRef) Held {
 	seg := s[d.segment]
 	first, end := seg.texts.first(d.document), seg.texts.first(d.document+1)
@@ -178,7 +177,7 @@ func (s Segments) Held(d DocumentRef) Held {
 	return h
 }
 
-// Lookup returns what is held of the document of an id; false if it is not in the base.
+// Lookup returns the data of the document with an id; false if it is not in the base.
 func Lookup(s Segments, id string) (Held, bool) {
 	for i := range s {
 		if d, ok := s[i].texts.find(id); ok && !s[i].Gone.Has(d) {
@@ -188,8 +187,8 @@ func Lookup(s Segments, id string) (Held, bool) {
 	return Held{}, false
 }
 
-// Fault returns the damage that an error tells of which came of reading a mapped file, as
-// where it was cut meanwhile; nil if it is about something else.
+// Fault returns a DamageError if err is a fault in a mapped segment file, for example because it
+// was truncated; otherwise nil.
 func (s Segments) Fault(err error) error {
 	fault := (*bm25.MappedFaultError)(nil)
 	if !errors.As(err, &fault) {

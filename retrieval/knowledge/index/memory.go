@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// What making a segment takes, at most, in bytes: for each byte of its texts, for each text,
-// for each different word, and for each further part of one, as of fs.watchLimit. It is
-// measured: see TestSegmentMemory.
+// Upper bounds for the memory that making a segment takes, in bytes: per byte of text, per text,
+// per distinct word, and per further part of a word, as in fs.watchLimit. Measured by
+// TestSegmentMemory.
 const (
 	memoryOfByte = 4
 	memoryOfText = 1400
@@ -15,33 +15,33 @@ const (
 	memoryOfPart = 450
 )
 
-// segmentMemory returns how many bytes making a segment takes, at most, beside its words.
+// segmentMemory returns an upper bound for making a segment in bytes, without its words.
 func segmentMemory(weight, texts int) int64 {
 	return memoryOfByte*int64(weight) + memoryOfText*int64(texts)
 }
 
-// What merging segments takes, at most: so many times their size, and bytes for each text.
+// Upper bounds for merging segments: a multiple of their size, and bytes per text.
 const (
 	mergeFactor   = 4
 	memoryOfMerge = 300
 )
 
-// mergeMemory returns how many bytes merging segments of a size takes, at most.
+// mergeMemory returns an upper bound for merging segments of a total size, in bytes.
 func mergeMemory(bytes, texts int) int64 {
 	return mergeFactor*int64(bytes) + memoryOfMerge*int64(texts)
 }
 
-// wordBits is how many words Words tells apart.
+// wordBits is the size of the hash table of Words, in bits.
 const wordBits = 1 << 24
 
-// Words are the different words of some texts, counted in little memory. The zero Words has none.
+// Words is the approximate set of the words in some texts. The zero Words is empty.
 type Words struct {
 	seen []uint64
 	seed maphash.Seed
 }
 
-// Add adds the words of a text and returns how many bytes those that are new take in a segment,
-// at most.
+// Add adds the words of a text and returns an upper bound for the bytes that the new ones take in
+// a segment.
 func (w *Words) Add(text string) (bytes int64) {
 	if w.seen == nil {
 		w.seen, w.seed = make([]uint64, wordBits/64), maphash.MakeSeed()
@@ -56,7 +56,8 @@ func (w *Words) Add(text string) (bytes int64) {
 	return bytes
 }
 
-// parts returns how many parts a word may have beside the first: they are found by themselves.
+// parts returns an upper bound for the parts of a word after the first, which are indexed
+// separately.
 func parts(word string) (n int64) {
 	before := byte(0)
 	for i := range len(word) {

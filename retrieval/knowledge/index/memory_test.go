@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// most returns how many bytes of objects there were at most while f ran, beside those before.
+// most returns the peak size of heap objects while f ran, minus the size before.
 func most(f func()) int64 {
 	objects := func() int64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -41,7 +41,7 @@ func most(f func()) int64 {
 	return peak - before
 }
 
-// texts returns documents of one text each.
+// texts returns documents with one text each.
 func texts(n int, text func(i int) string) (list []index.Document) {
 	for i := range n {
 		list = append(list, index.Document{Row: int64(i), ID: fmt.Sprintf("d%06d", i), Name: "A name", Attributes: "{}", Chunks: []chunk.Chunk{{
@@ -51,7 +51,7 @@ func texts(n int, text func(i int) string) (list []index.Document) {
 	return list
 }
 
-// Making a segment, and merging some, takes at most what it is thought to take.
+// Making and merging segments takes at most the estimated memory.
 func TestSegmentMemory(t *testing.T) {
 	sentence := strings.Repeat("The quick brown fox jumps over the lazy dog and sees nothing at all today. ", 20)
 	for name, documents := range map[string][]index.Document{
@@ -108,8 +108,8 @@ func segmentsOf(documents []index.Document, memory int64) (list index.Segments, 
 	return list, w.Flush()
 }
 
-// A Writer whose memory is bounded makes more segments, and what would take more than there
-// is to merge them is not merged.
+// A Writer with a memory limit makes more segments, and merges that need more memory than there is
+// are not done.
 func TestBoundedSegments(t *testing.T) {
 	documents := texts(2_000, func(i int) string { return fmt.Sprintf("valve %d", i) })
 	whole, err := segmentsOf(documents, 0)

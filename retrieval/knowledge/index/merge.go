@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// MergeAt is how many segments of one size class are left alone.
+	// MergeAt is how many segments of one size class are not merged.
 	MergeAt = 8
-	// mergeBytes bounds the texts of a merged segment: twice as much is on the heap
-	// while it is made.
+	// mergeBytes limits the texts of a merged segment: making it takes twice as much heap.
 	mergeBytes = 256 << 20
-	// fullTexts is the number of texts from which on a segment is not merged for its size.
+	// fullTexts is the number of texts from which a segment is not merged because of its size
+	// class.
 	fullTexts = bm25.MaxTexts / 2
 )
 
-// sizeOf returns the size class of a segment: each holds sixteen times the texts of the
-// one before, so a text is merged three or four times in its life.
+// sizeOf returns the size class of a segment. Each class holds sixteen times the texts of the one
+// before, so a text is merged three or four times.
 func sizeOf(texts int) (class int) {
 	for limit := 512; texts >= limit; limit *= 16 {
 		class++
@@ -29,15 +29,15 @@ func sizeOf(texts int) (class int) {
 	return class
 }
 
-// ToMerge returns the segments that should become one, nil for none: one of whose
-// documents a third is gone, or more than MergeAt of a size class. A search looks a term
-// up in each segment, and reads past the postings of what is gone. Merging them takes at most
-// so many bytes of memory; 0 is no bound.
+// ToMerge returns the segments that should be merged into one; nil for none. These are segments of
+// which a third of the documents is gone, or more than MergeAt of one size class. A search looks
+// up each term in each segment, and reads the postings of deleted documents. Merging them takes at
+// most memory bytes; 0 is no limit.
 func (s Segments) ToMerge(memory int64) Segments {
 	sizes := map[int]Segments{}
 	for _, s := range s {
 		if s.Name == "" {
-			continue // on the heap only, because there was no room for its file
+			continue // on the heap only, for lack of disk space
 		}
 		if s.Gone != nil && (s.Documents == 0 || 3*s.Postings.Len() < 2*s.texts.count || 3*s.Documents < 2*s.texts.documents) {
 			if memory == 0 || mergeMemory(s.size, s.Postings.Len()) <= memory {
@@ -60,8 +60,8 @@ func (s Segments) ToMerge(memory int64) Segments {
 	return nil
 }
 
-// fitting returns as many of the segments as fit into one, the smallest first; nil where not
-// even two fit into the memory.
+// fitting returns as many of the segments as fit into one, smallest first; nil if fewer than two
+// fit into the memory.
 func fitting(segments Segments, memory int64) Segments {
 	slices.SortStableFunc(segments, func(a, b Live) int { return a.Postings.Len() - b.Postings.Len() })
 	texts, bytes, size := 0, 0, 0
@@ -80,8 +80,8 @@ func fitting(segments Segments, memory int64) Segments {
 	return segments
 }
 
-// Merge returns the image of a segment of the documents that are left in some segments,
-// and their rows. No text is analysed again.
+// Merge returns the image of a segment of the live documents of some segments, and their rows. It
+// does not analyse texts again.
 func Merge(sources Segments) (image []byte, rows []int64, err error) {
 	defer runtime.KeepAlive(sources)
 	postings, from, err := bm25.Merge(livePostings(sources), sources.compare)
@@ -98,7 +98,7 @@ func Merge(sources Segments) (image []byte, rows []int64, err error) {
 		rows = append(rows, s.texts.row(ref.document))
 		set, known := number(s.texts.setOf, ref.document), len(d.sets.list)
 		d.document(s.texts.row(ref.document), string(s.texts.id(ref.document)), string(s.texts.name(ref.document)), string(s.texts.set(set)))
-		if len(d.sets.list) > known { // the first source that has a set gives its values
+		if len(d.sets.list) > known { // the first source that has a set provides its values
 			sets[ref.segment][set] = uint32(known)
 		}
 		for t := s.texts.first(ref.document); t < s.texts.first(ref.document+1); t++ {
@@ -109,7 +109,7 @@ func Merge(sources Segments) (image []byte, rows []int64, err error) {
 			if n := len(d.texts); n >= len(from) || from[n] != (bm25.Ref{Segment: ref.segment, Text: t}) {
 				return nil, nil, errors.New("BUG: texts and postings are merged in different orders")
 			}
-			// Not copied: sources outlive the draft.
+			// No copy: sources outlive the draft.
 			d.text(string(s.texts.section(t)), unsafe.String(unsafe.SliceData(body), len(body)), s.texts.countsOf(t), s.texts.sketch(t))
 		}
 	}

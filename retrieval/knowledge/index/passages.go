@@ -10,8 +10,8 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// Passage returns what is embedded of a text: the names of its document and section and the
-// text, each on a line, without those that are empty.
+// Passage returns the passage of a text that is embedded: the names of its document and section
+// and the text, one per line, without empty ones.
 func Passage(name, section, text string) string {
 	var b strings.Builder
 	for _, part := range [...]string{name, section, text} {
@@ -25,9 +25,9 @@ func Passage(name, section, text string) string {
 	return b.String()
 }
 
-// Passages goes through the texts that are in the base, by segment, with what is embedded of
-// each: "" for one that is damaged. A name that is that of the file is no part of it: a document
-// that is moved or renamed keeps its vectors.
+// Passages yields the texts in the base, by segment, with their passages; "" for a damaged one. A
+// document name derived from the file name is left out, so that a moved or renamed document keeps
+// its vectors.
 func (s Segments) Passages() iter.Seq2[bm25.Ref, string] {
 	return func(yield func(bm25.Ref, string) bool) {
 		defer runtime.KeepAlive(s)
@@ -41,8 +41,8 @@ func (s Segments) Passages() iter.Seq2[bm25.Ref, string] {
 	}
 }
 
-// namedByID tells whether a document has its name from its id: the name of a file, with or without
-// its ending, and for a part of one with its key behind it.
+// namedByID reports whether a document's name is derived from its id: the file name, with or
+// without extension, and the key for a part of a file.
 func namedByID(id, name string) bool {
 	short := func(file string) string { return strings.TrimSuffix(file, path.Ext(file)) }
 	base := path.Base(id)
@@ -50,8 +50,7 @@ func namedByID(id, name string) bool {
 	return slices.Contains([]string{base, short(base), file + " " + key, short(file) + " " + key}, name)
 }
 
-// passagesOf goes through the texts of a document of segment i, and tells whether it came to
-// the end.
+// passagesOf yields the texts of a document of segment i, and returns false if yield did.
 func (s *Segment) passagesOf(i, d int, yield func(bm25.Ref, string) bool) bool {
 	id, name := s.labels(d)
 	if namedByID(id, name) {

@@ -8,8 +8,8 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// What is embedded of a chunk has the title of its document, but not a name that is only its
-// file's: that may change.
+// The embedded passage of a chunk includes the title of its document, but not a name derived from
+// the file name, which may change.
 func TestPassages(t *testing.T) {
 	for _, c := range []struct{ id, name, want string }{
 		{"policies/leave.md", "Parental leave", "Parental leave\nBirth\n16 weeks"},

@@ -5,13 +5,12 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// An identity tells a Segment from all others without holding on to it, as to a mapped file that
-// is no longer in use.
-type identity struct{ _ byte } // of a size, so that each has an address of its own
+// An identity identifies a Segment without keeping it, and thus a mapped file, alive.
+type identity struct{ _ byte } // not empty, so that each has its own address
 
-// RecentTexts are texts with their neighbours, as they were read lately: new questions mostly find
-// what others found. One that is remembered is not copied out of its image again; it is checked
-// there, so that damage shows. The zero RecentTexts is empty and ready for use.
+// RecentTexts is a cache of texts with their neighbours: new questions mostly find what others
+// found. A cached text is not copied from its image again, but still checked there, so that damage
+// is noticed. The zero RecentTexts is empty and ready for use.
 type RecentTexts struct{ table retrieval.Recent[recentText] }
 
 type recentText struct {
@@ -24,11 +23,11 @@ type textKey struct {
 	text int
 }
 
-// maxRecentText is the most bytes of a text with its neighbours that are remembered: at most
-// 8 MiB are, and of texts of usual length some 1.5.
+// maxRecentText is the size limit of a cached text with its neighbours. The cache takes at most 8
+// MiB, typically about 1.5.
 const maxRecentText = 16 << 10
 
-// Around is Segments.Around; r may be nil.
+// Around is Segments.Around with a cache; r may be nil.
 func (r *RecentTexts) Around(s Segments, ref bm25.Ref) (before, text, after string, err error) {
 	if r == nil {
 		return s.Around(ref)

@@ -11,14 +11,14 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// What is remembered of segments is what lies in them, whatever took the place of what in between:
-// a text is known by its segment and its number there. What is long is not remembered.
+// Cached texts equal those in the segments, whatever was evicted: they are identified by segment
+// and number. Long texts are not cached.
 func TestRecentTexts(t *testing.T) {
 	var segments index.Segments
 	for s := range 2 {
 		w := index.Writer{Emit: segments.Take}
 		d := index.Document{Row: 1, ID: fmt.Sprint(s), Name: "n", Attributes: "{}", Chunks: []chunk.Chunk{{Text: strings.Repeat("long ", 4000)}}}
-		for i := range 700 { // more than are remembered
+		for i := range 700 { // more than are cached
 			d.Chunks = append(d.Chunks, chunk.Chunk{Text: fmt.Sprintf("text %d of segment %d", i, s)})
 		}
 		if err := w.Add(d); err != nil {
@@ -49,7 +49,7 @@ func TestRecentTexts(t *testing.T) {
 			}
 		}
 	}
-	if want := 4 * 699; same != want { // not the long one, nor that behind it
+	if want := 4 * 699; same != want { // neither the long one nor the next one
 		t.Errorf("%d texts were remembered, want %d", same, want)
 	}
 }

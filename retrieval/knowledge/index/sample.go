@@ -13,13 +13,13 @@ func (v VectorSet) Sample(n int) []bm25.Ref {
 	return sample(v.segments, n, v.compare, func(l *Live, text int) bool { return l.Dense.Has(text) })
 }
 
-// Sample returns n texts, fewer if there are not as many: always the same ones of the same texts,
-// in whatever segments they are, and hardly others when some texts change.
+// Sample returns n texts, or all if there are fewer. It depends only on the texts, not on their
+// segments, and changes little if some texts change.
 func (s Segments) Sample(n int) []bm25.Ref {
 	return sample(s, n, s.compare, func(*Live, int) bool { return true })
 }
 
-// sample returns those n texts of some whose checksums are the least.
+// sample returns the n texts with the least checksums among those for which some returns true.
 func sample(s Segments, n int, compare bm25.Compare, some func(l *Live, text int) bool) []bm25.Ref {
 	defer runtime.KeepAlive(s)
 	type drawn struct {

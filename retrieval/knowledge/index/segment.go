@@ -1,7 +1,7 @@
-// Package index has the files that a base is searched in. A segment holds the postings of
-// some documents, made by package bm25, with their texts, names and attributes; it never
-// changes. A base is searched in several segments at once, each without the documents
-// that have gone since it was written.
+// Package index implements the search index of a base. A segment is an immutable file with the
+// postings of some documents, made by package bm25, and their texts, names and attributes. A base
+// is searched in several segments at once, each without the documents that were deleted after it
+// was written.
 package index
 
 import (
@@ -14,24 +14,24 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// ErrDamaged is in the error of a segment that is not as it was written.
+// ErrDamaged is wrapped by the error for a segment that is not as it was written.
 var ErrDamaged = errors.New("damaged segment")
 
-// A Segment is a part of the index of a base: postings, the texts they are of, and the
-// documents of those, by id. It lies in one image, on the heap or in a mapped file, so
-// that a query needs neither the store nor, in a large base, texts on the heap. What is
-// read of it is copied: nothing that leaves it needs the image.
+// A Segment is a part of the index of a base: postings, their texts, and the documents of these,
+// sorted by id. It is one image, on the heap or memory-mapped, so that a query needs neither the
+// store nor, in a large base, texts on the heap. Data is copied out of the image unless stated
+// otherwise.
 type Segment struct {
-	Name     string // of its file; "" if it has none
+	Name     string // of the file; "" if it has none
 	texts    texts
 	postings *bm25.Segment
-	owner    *bm25.MappedFile // keeps the image where it is a file's
+	owner    *bm25.MappedFile // keeps the image alive if it is a mapped file
 	identity *identity
-	size     int // of the image, in bytes
+	size     int // size of the image in bytes
 }
 
-// Open opens the image of a segment, which owner may be the memory of. name is
-// for the errors.
+// Open opens the image of a segment. owner, unless nil, is the file that contains it. name is used
+// in errors.
 func Open(name string, image []byte, owner *bm25.MappedFile) (*Segment, error) {
 	s, err := read(image, owner)
 	if err != nil {
@@ -81,9 +81,9 @@ func (s *Segment) WithRows(rows map[int64]bool) (found bm25.Bitmap) {
 	return found
 }
 
-// around returns a text of a document that has the texts from first to before end,
-// and those beside it, checked. They lie in one piece, and are copied as one: most of
-// what a search costs beyond the index is memory.
+// around returns text t of a document that has the texts from first to end (exclusive), and its
+// neighbours, after checking them. They are adjacent and copied at once: most of what a search
+// costs beyond the index is memory.
 func (s *Segment) around(t, first, end int) (before, text, after string, err error) {
 	from, to := max(first, t-1), min(end, t+2)
 	if err := s.check(from, to); err != nil {
@@ -97,7 +97,7 @@ func (s *Segment) around(t, first, end int) (before, text, after string, err err
 	return before, text, after, nil
 }
 
-// check returns an error where one of some texts is not as it was written.
+// check returns an error if one of some texts is damaged.
 func (s *Segment) check(from, to int) error {
 	for i := from; i < to; i++ {
 		if !s.texts.whole(i) {
@@ -108,12 +108,12 @@ func (s *Segment) check(from, to int) error {
 	return nil
 }
 
-// weight returns how long the texts of a document are.
+// weight returns the length of the texts of a document.
 func (s *Segment) weight(d int) int64 {
 	return int64(number(s.texts.starts, s.texts.first(d+1)) - number(s.texts.starts, s.texts.first(d)))
 }
 
-// labels returns the id and the name of a document, which are copied as one, too.
+// labels returns the id and the name of a document, which share one allocation.
 func (s *Segment) labels(d int) (id, name string) {
 	from, middle := number(s.texts.offsets, 2*d), number(s.texts.offsets, 2*d+1)
 	all := string(s.texts.strings[from:number(s.texts.offsets, 2*d+2)])
@@ -121,10 +121,10 @@ func (s *Segment) labels(d int) (id, name string) {
 	return all[:middle-from], all[middle-from:]
 }
 
-// A DamageError says which segment is damaged, or which vectors of one.
+// A DamageError means that a segment, or its vectors, are damaged.
 type DamageError struct {
 	Segment *Segment
-	Vectors *Vectors // nil if it is the segment itself
+	Vectors *Vectors // nil if the segment itself is damaged
 	err     error
 }
 

@@ -18,7 +18,7 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// fatal is what tests, benchmarks and rapid have in common.
+// fatal is a test, benchmark or rapid test.
 type fatal interface {
 	Helper()
 	Fatal(args ...any)
@@ -35,9 +35,8 @@ func write(t fatal, documents map[int64][]string) []byte {
 	return images[0]
 }
 
-// small is what a segment can have in it: a document without chunks, one with empty
-// texts, chunks that share a section, words that are not ASCII, attributes that two
-// share.
+// small returns documents with all features of a segment: one without chunks, one with empty
+// texts, chunks that share a section, non-ASCII words, attributes that two share.
 func small() map[int64][]string {
 	return map[int64][]string{
 		7: {"a.md", "First", `{"draft":true,"year":2024}`, "Leave", "parental leave", "Leave", "sick leave", "", "the end"},
@@ -47,7 +46,7 @@ func small() map[int64][]string {
 	}
 }
 
-// flat is what ReadAll returns of documents.
+// flat returns the expected result of ReadAll.
 func flat(documents map[int64][]string) (all []string) {
 	for _, d := range slices.SortedFunc(maps.Values(documents), func(a, b []string) int { return strings.Compare(a[0], b[0]) }) {
 		all = append(all, d...)
@@ -69,9 +68,8 @@ func TestSegment(t *testing.T) {
 	}
 }
 
-// A byte that is not as it was written is noticed, when the segment is opened or the
-// text is read, and so is every byte that is missing or too many. The error names
-// the file.
+// Every changed, missing or additional byte is noticed when the segment is opened or the text is
+// read. The error names the file.
 //
 // Row K3 of deploy/CONTRIBUTING.md.
 func TestDamagedSegment(t *testing.T) {
@@ -97,7 +95,7 @@ func TestDamagedSegment(t *testing.T) {
 	refused(append(slices.Clone(whole), make([]byte, 8)...), "8 bytes more")
 }
 
-// Whatever lies in a file, and be its sums right, nothing panics.
+// Nothing panics, whatever a file contains, even if its checksums are right.
 func FuzzSegment(f *testing.F) {
 	whole := write(f, small())
 	f.Add(whole)
@@ -119,7 +117,7 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// A mapped file is read as long as anything holds it, even if it is removed.
+// A mapped file can be read as long as it is referenced, even if it is removed.
 func TestSegmentFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.seg")
 	if err := os.WriteFile(name, write(t, small()), 0o600); err != nil {
@@ -140,7 +138,7 @@ func TestSegmentFile(t *testing.T) {
 	}
 }
 
-// What is left of several segments is in the merged one, and nothing else.
+// A merged segment contains exactly the live documents of its sources.
 func TestMergeSegments(t *testing.T) {
 	word := rapid.SampledFrom([]string{"", "ant", "bee", "ant cat"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -181,8 +179,8 @@ func TestMergeSegments(t *testing.T) {
 	})
 }
 
-// Each text has the sketch of its own terms, without those of title and section, from the
-// first segment on through merges.
+// Each text has the sketch of its own terms, without those of title and section, also after
+// merges.
 func TestSketches(t *testing.T) {
 	check := func(segment *index.Segment, texts int) {
 		t.Helper()

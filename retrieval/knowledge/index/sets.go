@@ -9,7 +9,7 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// attributes returns those of a document.
+// attributes returns the attributes of a document.
 func (s *Segment) attributes(d int) (map[string]any, error) {
 	attributes, err := chunk.DecodeAttributes(string(s.texts.set(number(s.texts.setOf, d))))
 	runtime.KeepAlive(s)
@@ -19,8 +19,8 @@ func (s *Segment) attributes(d int) (map[string]any, error) {
 	return attributes, nil
 }
 
-// Allowed returns the texts of the documents that a filter chooses, gone ones
-// included, and whether they are all. No attributes are decoded: see values.go.
+// Allowed returns the texts of the documents that match a filter, including deleted ones, and
+// whether they are all. It decodes no attributes: see values.go.
 func (s *Segment) Allowed(f *filter.Filter) (allowed bm25.Bitmap, all bool) {
 	defer runtime.KeepAlive(s)
 	chosen, n := valueIndex{&s.texts}.chosen(f), 0

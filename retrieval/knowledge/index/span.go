@@ -6,7 +6,7 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// Span returns the texts of the document that a text is of.
+// Span returns the texts of the document that contains a text.
 func (s Segments) Span(ref bm25.Ref) bm25.Span {
 	texts := &s[ref.Segment].texts
 	d := texts.document(ref.Text)

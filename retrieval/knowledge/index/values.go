@@ -13,21 +13,20 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 )
 
-// The values of attributes are indexed when a segment is written, so that a filter is
-// answered without decoding the attributes of every document: by key, ascending, the
-// values that documents have under it, ascending, and by value the sets of attributes that
-// have it, ascending. A value is its kind and then its bytes, which are ordered as values
-// of the kind are.
+// Attribute values are indexed when a segment is written, so that filters need not decode the
+// attributes of every document. The index contains keys, ascending; for each key its values,
+// ascending; and for each value the sets of attributes that contain it, ascending. A value is
+// encoded as its kind followed by bytes whose order is that of the values.
 const (
 	boolValue    = 1 + iota // a byte, 0 or 1
-	numberValue             // the bits of a float64, changed so that bytes are in the order of numbers
-	textValue               // of a string
-	elementValue            // of a list: a string
-	listValue               // nothing follows: there is a list, which may be empty
+	numberValue             // the bits of a float64, changed so that they sort like numbers
+	textValue               // a string
+	elementValue            // an element of a list: a string
+	listValue               // marks a list, which may be empty; no bytes follow
 	endOfKinds
 )
 
-// encodeValue returns a bool, float64 or string as it stands in the index.
+// encodeValue returns a bool, float64 or string as it is in the index.
 func encodeValue(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -49,7 +48,7 @@ func encodeValue(v any) string {
 	panic("BUG: an attribute of a type that none has")
 }
 
-// decodeValue is the reverse of encodeValue, and takes elements of lists too; it is nil for
+// decodeValue reverses encodeValue, and also decodes elements of lists; it returns nil for
 // listValue.
 func decodeValue(value []byte) any {
 	switch value[0] {
@@ -67,7 +66,7 @@ func decodeValue(value []byte) any {
 	return nil
 }
 
-// validValue tells whether decodeValue can read a value.
+// validValue reports whether decodeValue can decode a value.
 func validValue(value []byte) bool {
 	if len(value) == 0 {
 		return false
@@ -83,12 +82,12 @@ func validValue(value []byte) bool {
 	return value[0] == listValue && len(value) == 1
 }
 
-// A valuesDraft is the sets that have a value under a key, in the making.
+// A valuesDraft collects the sets of attributes for each key and value.
 type valuesDraft map[keyValue][]uint32
 
 type keyValue struct{ key, value string }
 
-// add takes a set of attributes. Sets come in order of their numbers.
+// add adds a set of attributes. Sets are added in order of their numbers.
 func (d valuesDraft) add(set uint32, attributes map[string]any) {
 	for key, v := range attributes {
 		list, is := v.([]string)
@@ -103,14 +102,14 @@ func (d valuesDraft) add(set uint32, attributes map[string]any) {
 	}
 }
 
-// pair notes that a set has a value, once.
+// pair records that a set has a value, once.
 func (d valuesDraft) pair(v keyValue, set uint32) {
 	if sets := d[v]; len(sets) == 0 || sets[len(sets)-1] != set {
 		d[v] = append(sets, set)
 	}
 }
 
-// decode takes encoded sets of attributes, which are numbered in this order.
+// decode adds encoded sets of attributes, which are numbered in this order.
 func (d valuesDraft) decode(sets []string) error {
 	for i, set := range sets {
 		attributes, err := chunk.DecodeAttributes(set)
@@ -122,8 +121,8 @@ func (d valuesDraft) decode(sets []string) error {
 	return nil
 }
 
-// take takes values of the sets of a segment: to is their numbers in the draft, or none for
-// those that are not wanted of this segment. It decodes no set.
+// take adds values of the sets of a segment. to maps these sets to numbers in the draft, or to
+// noSet for those that are not wanted. It decodes no set.
 func (d valuesDraft) take(x *texts, to []uint32) {
 	for k := range x.keys {
 		key := string(x.key(k))
@@ -138,10 +137,10 @@ func (d valuesDraft) take(x *texts, to []uint32) {
 	}
 }
 
-// noSet is the number of a set that is not wanted.
+// noSet marks a set that is not wanted.
 const noSet = ^uint32(0)
 
-// A valuesTable is what becomes of a valuesDraft.
+// A valuesTable is the final form of a valuesDraft.
 type valuesTable struct {
 	keys, values           []string
 	keyStarts, valueStarts []uint32 // one more each than keys and values
@@ -161,7 +160,7 @@ func (d valuesDraft) table() (t valuesTable) {
 		}
 		t.values, t.valueStarts = append(t.values, v.value), append(t.valueStarts, uint32(len(t.pairs)))
 		sets := d[v]
-		slices.Sort(sets) // those that were taken of segments come in any order
+		slices.Sort(sets) // those taken from segments are not in order
 		t.pairs = append(t.pairs, sets...)
 	}
 	t.keyStarts, t.valueStarts = append(t.keyStarts, uint32(len(t.values))), append(t.valueStarts, uint32(len(t.pairs)))
@@ -171,7 +170,8 @@ func (d valuesDraft) table() (t valuesTable) {
 // A valueIndex is the index of values in texts.
 type valueIndex struct{ *texts }
 
-// chosen tells by set of attributes whether a filter, not nil, chooses it: as Filter.Match does.
+// chosen reports for each set of attributes whether it matches the filter, which is not nil, as
+// Filter.Match does.
 func (x valueIndex) chosen(f *filter.Filter) []bool {
 	out := make([]bool, x.sets)
 	switch f.Type {
@@ -210,8 +210,8 @@ func (x valueIndex) chosen(f *filter.Filter) []bool {
 	return out
 }
 
-// compare marks the sets that have a value under a key which compares so with a given one;
-// for ne and nin, the sets for which these are false.
+// compare marks the sets that have a value under a key that compares to a given one as how says;
+// for ne and nin, the sets for which that is false.
 func (x valueIndex) compare(how filter.Type, key int, value string, out []bool) {
 	x.compareKind(how, key, value, out)
 	if value[0] == textValue {
@@ -251,8 +251,8 @@ func (x valueIndex) compareKind(how filter.Type, key int, value string, out []bo
 	}
 }
 
-// check tells whether no number of the index of values points outside of a list, and
-// whether keys and values can be searched.
+// check reports whether all references in the index of values are valid and keys and values are
+// sorted.
 func (x valueIndex) check() bool {
 	for k := 1; k < x.keys; k++ {
 		if bytes.Compare(x.key(k-1), x.key(k)) >= 0 {

@@ -15,7 +15,7 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// Values that differ in kind only, stand next to each other in their order, or are special.
+// attributeValues returns values that differ in kind only, are adjacent in order, or are special.
 func attributeValues() []any {
 	return []any{
 		"", "a", "ab", "b", "\x00", "a\x00", "日", "\x05", "\U0010ffff", "1", "true",
@@ -38,7 +38,7 @@ func drawSet(t *rapid.T) map[string]any {
 	return rapid.MapOfN(rapid.SampledFrom(attributeKeys()), value, 0, 3).Draw(t, "attributes")
 }
 
-// drawFilter draws a filter, also of values and keys that no document can have.
+// drawFilter draws a filter, also with values and keys that no document can have.
 func drawFilter(t *rapid.T, depth int) filter.Filter {
 	kinds := []filter.Type{
 		filter.Eq, filter.Ne, filter.Gt, filter.Gte, filter.Lt, filter.Lte,
@@ -64,9 +64,8 @@ func drawFilter(t *rapid.T, depth int) filter.Filter {
 	return f
 }
 
-// A segment chooses by its index of values what Filter.Match chooses by the attributes
-// themselves, from the first segment on through merges; and says by it what attributes
-// there are.
+// The value index of a segment chooses the same documents as Filter.Match on the attributes
+// themselves, also after merges, and lists the right attributes.
 func TestValuesChooseAsFiltersMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sets := map[string]map[string]any{} // by document
@@ -126,7 +125,7 @@ func TestValuesChooseAsFiltersMatch(t *testing.T) {
 	})
 }
 
-// summary counts the documents that have a key, and a type of value under it.
+// summary counts the documents per key, and lists the types of its values.
 func summary(sets map[string]map[string]any) map[string]string {
 	documents, types := map[string]int{}, map[string][]string{}
 	for _, set := range sets {
@@ -160,9 +159,8 @@ func byKey(list []index.Attribute) map[string]string {
 	return out
 }
 
-// BenchmarkFirstFilter is what a filter costs that was not asked for before, over 200,000
-// documents that all differ in their attributes: from the files on, and once they are open.
-// In plain runs there are 20,000.
+// BenchmarkFirstFilter measures an uncached filter over 200,000 documents with distinct attributes
+// (20,000 in plain runs): including opening the files, and after that.
 func BenchmarkFirstFilter(b *testing.B) {
 	records := 20_000
 	if long() {

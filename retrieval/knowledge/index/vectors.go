@@ -10,20 +10,20 @@ import (
 	"sidenote/retrieval/knowledge/index/dense"
 )
 
-// Vectors are those of the texts of a segment, in an image of their own: they come after the
-// texts, and more of them over time.
+// Vectors are the vectors of the texts of a segment. They have their own image, because they are
+// made later and their number grows.
 type Vectors struct {
 	Name    string // of the file; "" if it has none
 	space   string
 	segment *dense.Segment
-	owner   *bm25.MappedFile // keeps the image where it is a file's
+	owner   *bm25.MappedFile // keeps the image alive if it is a mapped file
 }
 
-// Space returns the name of their space.
+// Space returns the name of the vector space.
 func (v *Vectors) Space() string { return v.space }
 
-// OpenVectors opens the image of vectors of a space, which owner may be the memory of. name is
-// for the errors.
+// OpenVectors opens the image of vectors of a space. owner, unless nil, is the file that contains
+// it. name is used in errors.
 func OpenVectors(name string, image []byte, space string, owner *bm25.MappedFile) (*Vectors, error) {
 	v := &Vectors{Name: name, space: space, owner: owner}
 	var holds any
@@ -37,11 +37,11 @@ func OpenVectors(name string, image []byte, space string, owner *bm25.MappedFile
 	return v, nil
 }
 
-// Len returns how many texts have a vector.
+// Len returns the number of texts that have a vector.
 func (v *Vectors) Len() int { return v.segment.Len() }
 
-// MakeVectors returns the image of vectors of the segment's texts: kept are some of them by
-// text, as dense.Quantize returns them.
+// MakeVectors returns an image of vectors of the segment's texts. kept maps texts to vectors, as
+// dense.Quantize returns them.
 func (s *Segment) MakeVectors(space string, kept map[int][]byte) ([]byte, error) {
 	for _, v := range kept {
 		return dense.Build(space, s.texts.count, dense.Dimensions(v), func(text int) []byte { return kept[text] })
@@ -49,7 +49,7 @@ func (s *Segment) MakeVectors(space string, kept map[int][]byte) ([]byte, error)
 	return nil, errors.New("no vectors")
 }
 
-// KeptVectors adds the vectors that the segment has to kept, by text.
+// KeptVectors adds the segment's vectors to kept, by text.
 func (l Live) KeptVectors(kept map[int][]byte) error {
 	if l.Vectors == nil {
 		return nil
@@ -67,7 +67,7 @@ func (l Live) KeptVectors(kept map[int][]byte) error {
 	return nil
 }
 
-// WithVectors returns the segment with vectors of its texts, nil for none.
+// WithVectors returns the segment with vectors of its texts; v may be nil.
 func (l Live) WithVectors(v *Vectors) (Live, error) {
 	if v == l.Vectors {
 		return l, nil
@@ -103,10 +103,10 @@ type VectorSet struct {
 // Embeddings returns the vectors of the texts in the base.
 func (s Segments) Embeddings() VectorSet { return VectorSet{s, s.compare} }
 
-// Embeddings returns those of all bases together.
+// Embeddings returns the vectors of the texts in all bases.
 func (j Joint) Embeddings() VectorSet { return VectorSet{j.Segments, j.compare} }
 
-// Len returns how many texts have a vector.
+// Len returns the number of texts that have a vector.
 func (v VectorSet) Len() (n int) {
 	for i := range v.segments {
 		n += v.segments[i].Dense.Len()
@@ -114,11 +114,11 @@ func (v VectorSet) Len() (n int) {
 	return n
 }
 
-// Has tells whether a text has a vector.
+// Has reports whether a text has a vector.
 func (v VectorSet) Has(ref bm25.Ref) bool { return v.segments[ref.Segment].Dense.Has(ref.Text) }
 
-// Index returns the index to search in; equal cosines stand in the order of the texts. It is an
-// error if vectors have different dimensions.
+// Index returns the search index; equal cosines are in the order of the texts. It fails if vectors
+// have different dimensions.
 func (v VectorSet) Index() (*dense.Index, error) {
 	live := make([]*dense.Live, len(v.segments))
 	for i := range v.segments {
@@ -127,8 +127,7 @@ func (v VectorSet) Index() (*dense.Index, error) {
 	return dense.NewIndex(live, func(a, b dense.Ref) int { return v.compare(bm25.Ref(a), bm25.Ref(b)) })
 }
 
-// Damage returns the damage that an error of the index tells of; nil if it is about something
-// else.
+// Damage returns a DamageError if an error of the index indicates damage; otherwise nil.
 func (v VectorSet) Damage(err error) *DamageError {
 	s := v.segments
 	of := (*dense.SegmentError)(nil)

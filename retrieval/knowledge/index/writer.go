@@ -11,20 +11,20 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// maxBytes is how much text, titles counted as often as they are indexed, goes into one
-// segment: 64 MB are some 50,000 chunks, and what making a segment of them takes is
-// bounded with it. Hardly ever is a bm25.Builder full before.
+// maxBytes limits the text of one segment; titles count as often as they are indexed. 64 MB are
+// about 50,000 chunks. It also limits the memory for making a segment. A bm25.Builder is rarely
+// full before.
 const maxBytes = 64 << 20
 
-// A Document is what a Writer takes.
+// A Document is the input of a Writer.
 type Document struct {
-	Row        int64 // in the store
+	Row        int64 // row in the store
 	ID, Name   string
-	Attributes string // as chunk.EncodeAttributes gives them
+	Attributes string // encoded by chunk.EncodeAttributes
 	Chunks     []chunk.Chunk
 }
 
-// weight is how much text of the document is indexed.
+// weight returns how much text of the document is indexed.
 func (d *Document) weight() int {
 	n := 0
 	for _, p := range d.Chunks {
@@ -33,11 +33,11 @@ func (d *Document) weight() int {
 	return n
 }
 
-// errDocumentSize is for a document that does not fit into one segment.
+// errDocumentSize means that a document does not fit into one segment.
 var errDocumentSize = errors.New("too large for the index")
 
-// CheckSize refuses a document that does not fit into a segment. Documents are not
-// divided between segments: neighbours are found where a text was.
+// CheckSize returns an error if a document does not fit into a segment. Documents are not split
+// between segments, because the neighbours of a text are read from its segment.
 func (d *Document) CheckSize() error {
 	if w := d.weight(); len(d.Chunks) > bm25.MaxTexts || w > maxBytes {
 		return fmt.Errorf("%d chunks of %d MB: %w", len(d.Chunks), w>>20, errDocumentSize)
@@ -45,26 +45,26 @@ func (d *Document) CheckSize() error {
 	return nil
 }
 
-// A Writer makes segments of documents as they come. The zero Writer with Emit is ready.
+// A Writer makes segments of documents. The zero Writer with Emit is ready for use.
 type Writer struct {
-	// Emit takes a segment that is full, or the last one: its image and the rows of the
-	// documents in it.
+	// Emit receives each completed segment: its image and the rows of its documents.
 	Emit func(image []byte, rows []int64) error
-	// Memory is how many bytes making a segment may take; 0 is no bound. A document that takes
-	// more gets a segment of its own.
+	// Memory limits the memory for making a segment, in bytes; 0 is no limit. A document that
+	// needs more gets a segment of its own.
 	Memory int64
 
 	documents []Document
 	weight    int
 	texts     int
-	words     Words        // where Memory bounds a segment
-	ofWords   int64        // what they take
-	postings  bm25.Builder // keeps what it learned of the words
+	words     Words        // used if Memory limits a segment
+	ofWords   int64        // memory that the words take
+	postings  bm25.Builder // keeps its vocabulary
 	sketcher  retrieval.Sketcher
 	sketches  []byte // of the texts in postings
 }
 
-// Add takes one document, after emitting those before where they fill a segment.
+// Add adds a document. If the segment would become too large, it first emits the documents added
+// before.
 func (w *Writer) Add(d Document) error {
 	if err := d.CheckSize(); err != nil {
 		return fmt.Errorf("document %q: %w", d.ID, err)
@@ -81,7 +81,7 @@ func (w *Writer) Add(d Document) error {
 	return nil
 }
 
-// memory returns how much making a segment takes, at most, of the documents added and d.
+// memory returns an upper bound for making a segment of the documents added and d.
 func (w *Writer) memory(d *Document) int64 {
 	w.ofWords += w.words.Add(d.Name)
 	for _, p := range d.Chunks {
@@ -90,8 +90,8 @@ func (w *Writer) memory(d *Document) int64 {
 	return segmentMemory(w.weight+d.weight(), w.texts+len(d.Chunks)) + w.ofWords
 }
 
-// Flush emits a segment of the documents that were added since the last, if any: several
-// where their words are too many for one.
+// Flush emits the documents added since the last segment, if any; as several segments if their
+// words are too many for one.
 func (w *Writer) Flush() error {
 	slices.SortFunc(w.documents, func(x, y Document) int { return cmp.Compare(x.ID, y.ID) })
 	for rest := w.documents; len(rest) > 0; {
@@ -103,14 +103,14 @@ func (w *Writer) Flush() error {
 	}
 	clear(w.documents)
 	w.documents, w.weight, w.texts = w.documents[:0], 0, 0
-	if w.Memory > 0 { // what was learned of the words has no bound
+	if w.Memory > 0 { // the vocabulary is not limited
 		w.documents, w.postings, w.sketches, w.words, w.ofWords = nil, bm25.Builder{}, nil, Words{}, 0
 	}
 	return nil
 }
 
-// segment emits one of the first documents, as many as fit, and returns how many they
-// are. A document that fits into none is an error that names it.
+// segment emits a segment of as many documents as fit, and returns their number. A document that
+// does not fit into an empty one is an error that names it.
 func (w *Writer) segment(documents []Document) (n int, err error) {
 	d := draft{values: valuesDraft{}}
 	var rows []int64
@@ -145,17 +145,17 @@ func (w *Writer) segment(documents []Document) (n int, err error) {
 	return n, w.Emit(image, rows)
 }
 
-// index adds the chunks of a document to the postings, all of them or none.
+// index adds the chunks of a document to the postings, all or none.
 func (w *Writer) index(d *Document) error {
 	before := w.postings.Len()
 	for _, p := range d.Chunks {
-		// Twice: a term of the title should weigh more than one of the text.
+		// Twice: terms of the title weigh more than those of the text.
 		if _, err := w.postings.Add(d.Name, d.Name, p.Section, p.Text); err != nil {
 			w.postings.Truncate(before)
 			w.sketches = w.sketches[:before*retrieval.SketchBytes]
 			return err
 		}
-		for term := range w.postings.LastPart() { // those of the text
+		for term := range w.postings.LastPart() { // terms of the text
 			w.sketcher.Add(term)
 		}
 		w.sketches = w.sketcher.Append(w.sketches)

@@ -8,7 +8,7 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// wordy returns documents of one text each, of n words that no other document has.
+// wordy returns documents with one text each, of n words that occur in no other document.
 func wordy(documents, n int) map[int64][]string {
 	out := map[int64][]string{}
 	for i := range documents {
@@ -21,9 +21,8 @@ func wordy(documents, n int) map[int64][]string {
 	return out
 }
 
-// Where the words of documents are more than one index takes, there are more of them;
-// each document stands in one. A document with too many words of its own is refused
-// by name, and nothing panics.
+// If documents have more words than one index can hold, there are several segments; each document
+// is in one. A document with too many words of its own is rejected by name, and nothing panics.
 func TestSegmentsHoldOrRefuse(t *testing.T) {
 	const limit = 16 << 10
 	images, err := index.WriteWithin(limit, wordy(50, 100))

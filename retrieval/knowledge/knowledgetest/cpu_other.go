@@ -9,5 +9,5 @@ import (
 
 var started = time.Now()
 
-// CPU is the time since the start: what the process has taken of the processors is not known.
+// CPU returns the time since the start, because processor time is not available.
 func CPU(testing.TB) time.Duration { return time.Since(started) }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// CPU is what this process has taken of the processors. Unlike the time of a clock it does
-// not grow while other programs run.
+// CPU returns the processor time of this process. Unlike elapsed time, it does not depend on other
+// programs.
 func CPU(tb testing.TB) time.Duration {
 	tb.Helper()
 	var u syscall.Rusage

@@ -11,10 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// childEnv names what a child of the tests does instead of testing.
+// childEnv names the function that a child process of the tests runs instead of them.
 const childEnv = "KNOWLEDGE_TEST_CHILD"
 
-// Main runs the tests of a package, or in a child what it was started for.
+// Main runs the tests of a package or, in a child process, one of the functions in children.
 func Main(m *testing.M, children map[string]func() error) {
 	if what := os.Getenv(childEnv); what != "" {
 		if err := children[what](); err != nil {
@@ -26,7 +26,7 @@ func Main(m *testing.M, children map[string]func() error) {
 	goleak.VerifyTestMain(m)
 }
 
-// Child prepares the test binary to run as a child.
+// Child returns a command that runs the test binary as a child process.
 func Child(t *testing.T, what string, env ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -39,13 +39,13 @@ func Child(t *testing.T, what string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// FourBytes counts a token for every four bytes: about right for English.
+// FourBytes is a counter of one token per four bytes, which is about right for English.
 type FourBytes struct{}
 
 // Count counts the tokens of a text.
 func (FourBytes) Count(text string) (n int, exact bool) { return (len(text) + 3) / 4, false }
 
-// Handbook is a small base: fourteen documents as a small company has them.
+// Handbook returns a small base: fourteen documents of a small company.
 func Handbook() map[string]string {
 	return map[string]string{
 		"leave.md":      "# Leave policy\n\n## Parental leave\n\nEvery parent may take 16 weeks of paid leave in the first year after a birth or an adoption.\n\n## Sick leave\n\nCall in before nine. A doctor's note is needed from the third day on.\n",
@@ -65,7 +65,7 @@ func Handbook() map[string]string {
 	}
 }
 
-// DrawAttributes draws attributes of few keys and values, so that filters meet them.
+// DrawAttributes draws attributes with few distinct keys and values, so that filters often match.
 func DrawAttributes(t *rapid.T) map[string]any {
 	text := rapid.SampledFrom([]string{"ant", "anthill", "bee", ""})
 	value := rapid.OneOf(
@@ -77,7 +77,7 @@ func DrawAttributes(t *rapid.T) map[string]any {
 	return rapid.MapOfN(rapid.SampledFrom([]string{"k", "l", "m"}), value, 0, 3).Draw(t, "attributes")
 }
 
-// Measure reports the processor time of f.
+// Measure runs a benchmark and reports the processor time of f.
 func Measure(b *testing.B, f func(i int)) {
 	start := CPU(b)
 	for i := 0; b.Loop(); i++ {

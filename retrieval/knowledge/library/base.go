@@ -13,39 +13,39 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A base is one base of a library. Its methods are for the holder of turn, except for
-// those of knowledge.Base, report, met, tidy and what tidy calls.
+// A base is one base of a library. Its methods must be called while holding turn, except those of
+// knowledge.Base, report, met, tidy and what tidy calls.
 type base struct {
 	*knowledge.Base
 	state   *state
-	turn    chan struct{} // full while somebody changes the base
-	merging atomic.Bool   // its segments are being merged
+	turn    chan struct{} // a semaphore: full while the base is being changed
+	merging atomic.Bool   // a merge of its segments is running
 
 	// Guarded by turn.
-	bad    map[string]error // by file: the damage that a search met
-	looked map[string]bool  // the segments whose vectors were looked up in the store
+	bad    map[string]error // by file: damage found by searches
+	looked map[string]bool  // segments whose vectors were looked up in the store
 
-	badVectors map[string]bool // files of vectors in which damage was met
+	badVectors map[string]bool // vector files found to be damaged
 
 	behind bool            // something was written that the Content may lack
-	saved  map[string]bool // the segments of the calibration that is saved; nil if that is not known
-	since  time.Time       // when a follower began to wait for a complete state; zero if it does not wait
+	saved  map[string]bool // segments of the saved calibration; nil if unknown
+	since  time.Time       // when a follower began to wait for a complete state; zero if it is not waiting
 
 	// Guarded by the library's mu; see Wrong.
-	unshown error // why the base does not answer as the store has it
-	damage  error // in its documents
+	unshown error // why the base does not show the state of the store
+	damage  error // damage in its documents
 	lost    int   // see LostVectors
 }
 
-// report tells of trouble.
+// report reports a problem to Options.Trouble.
 func (b *base) report(file string, err error) {
 	b.state.options.Trouble(Trouble{Knowledge: b.ID(), File: file, Err: err})
 }
 
-// refresh lets a base answer from what the store holds of it now. Of documents that are in
-// no segment, a writer makes one. A follower makes one on the heap if force is set; else it
-// leaves the base as it is and notes since when it waits for the writer. It does the same
-// while a folder is being read.
+// refresh makes a base answer from the current state of the store. If documents are in no segment,
+// a writer makes one for them. A follower makes one on the heap if force is set; otherwise it
+// leaves the base as it is and records since when it has been waiting for the writer. It also
+// waits while a folder is being read.
 func (b *base) refresh(ctx context.Context, force bool) error {
 	err := b.update(ctx, force)
 	if ctx.Err() == nil {
@@ -74,8 +74,8 @@ func (b *base) update(ctx context.Context, force bool) error {
 		return nil
 	}
 	if len(view.uncovered) > 0 {
-		// On the heap: those of a follower, whose writer did not make them yet or left a
-		// damaged file, and those of a writer that has no room.
+		// On the heap: a follower has documents for which the writer has no usable segment yet, or
+		// a writer has no disk space.
 		if err := b.cover(ctx, view.uncovered, segments.Take); err != nil {
 			return err
 		}
@@ -99,8 +99,8 @@ func (b *base) update(ctx context.Context, force bool) error {
 	return nil
 }
 
-// show lets the base answer from segments, unless it does already. part says that its
-// folder was not read to the end.
+// show makes the base answer from segments, unless it already does. part means that its folder was
+// not read completely.
 func (b *base) show(ctx context.Context, segments index.Segments, view view, part bool) error {
 	version := b.state.reader.deps.Version
 	is := knowledge.Generation(view.Base.Sum.Add(b.state.reader.stale(view.Others)), version)
@@ -114,7 +114,7 @@ func (b *base) show(ctx context.Context, segments index.Segments, view view, par
 	}
 	var saved []byte
 	if b.Content() == nil {
-		saved, _ = b.state.truth().Calibration(ctx, b.ID()) // without it the floor is measured from nothing
+		saved, _ = b.state.truth().Calibration(ctx, b.ID()) // without it the floor is measured from scratch
 	}
 	c, err := knowledge.NewContent(ctx, segments, knowledge.ContentOptions{
 		Generation: is, Part: part, Version: version, Damaged: b.met, Before: b.Content(), Saved: saved, Probes: probes, Trials: trials,
@@ -128,19 +128,19 @@ func (b *base) show(ctx context.Context, segments index.Segments, view view, par
 	return nil
 }
 
-// forgetVectors leaves damaged vectors alone from now on, so that others are made.
+// forgetVectors marks vectors as damaged, so that they are made again.
 func (b *base) forgetVectors(e *index.DamageError) {
 	b.report(e.Vectors.Name, e)
 	b.badVectors[e.Vectors.Name] = true
 	delete(b.looked, e.Segment.Name)
 }
 
-// savedPart is the part of a base that may have changed since its calibration was saved: a
-// fiftieth takes the next process hardly longer to measure.
+// savedPart is the divisor for the part of a base that may change before its calibration is saved
+// again: measuring a fiftieth again takes little time.
 const savedPart = 50
 
-// saveCalibration keeps what a large base was measured by for the next process, unless what
-// was saved is nearly as good.
+// saveCalibration saves the calibration of a large base for the next process, unless the saved one
+// is nearly as good.
 func (b *base) saveCalibration(ctx context.Context, c *knowledge.Content) {
 	fresh, names := 0, map[string]bool{}
 	for _, s := range c.Segments() {
@@ -164,7 +164,7 @@ func (b *base) saveCalibration(ctx context.Context, c *knowledge.Content) {
 	b.saved = names
 }
 
-// hide lets a base answer like one that is still to be indexed.
+// hide makes a base answer as if it were not indexed yet.
 func (b *base) hide() {
 	if b.Content() != nil {
 		b.Swap(nil)

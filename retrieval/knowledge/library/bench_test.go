@@ -22,10 +22,9 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// All figures are processor time of the whole process, collector included.
+// All figures are processor time of the whole process, including garbage collection.
 
-// wordsOf draws words as they are distributed in scientific abstracts: as in bm25's
-// own benchmarks.
+// wordsOf draws words with the distribution of scientific abstracts, as in the benchmarks of bm25.
 func wordsOf(seed uint64) func() string {
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(seed, 2)), 1.6, 150, 1_000_000)
 	return func() string { return "w" + strconv.FormatUint(zipf.Uint64(), 36) }
@@ -34,8 +33,7 @@ func wordsOf(seed uint64) func() string {
 // sections is how many chunks a document of a corpus has.
 const sections = 5
 
-// markdown returns a document of as many sections of about 140 words, each of which
-// is a chunk.
+// markdown returns a document of n sections of about 140 words, each of which is a chunk.
 func markdown(n int, word func() string, r *rand.Rand) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Document %d about %s\n\n", n, word())
@@ -54,7 +52,7 @@ func markdown(n int, word func() string, r *rand.Rand) string {
 	return b.String()
 }
 
-// corpus writes documents of a number of chunks below a folder.
+// corpus writes documents with the given number of chunks in total below a folder.
 func corpus(b *testing.B, dir string, chunks int) {
 	b.Helper()
 	word, r := wordsOf(1), rand.New(rand.NewPCG(1, 2))
@@ -71,8 +69,8 @@ func corpus(b *testing.B, dir string, chunks int) {
 	}
 }
 
-// sizes are how many chunks are looked at; SIDENOTE_LONG=1 adds a million, which
-// take minutes to write.
+// sizes returns the numbers of chunks to measure; SIDENOTE_LONG=1 adds a million, which take
+// minutes to write.
 func sizes() []int {
 	if os.Getenv("SIDENOTE_LONG") != "" {
 		return []int{100_000, 1_000_000}
@@ -104,8 +102,8 @@ func benchQueries() []retrieval.Query {
 	return qs
 }
 
-// BenchmarkLibrary is the life of a base on disk: a folder is read, read again
-// without a change, opened, asked, and changed by a document.
+// BenchmarkLibrary measures the life of a base on disk: read a folder, read it again without a
+// change, open it, search it, and change a document.
 func BenchmarkLibrary(b *testing.B) {
 	for _, n := range sizes() {
 		b.Run("chunks="+strconv.Itoa(n), func(b *testing.B) {
@@ -130,7 +128,7 @@ func BenchmarkLibrary(b *testing.B) {
 	}
 }
 
-// aged makes files old enough to be known by their times.
+// aged makes files old enough to be recognized by their times.
 func aged(b *testing.B, dir string) {
 	then := time.Now().Add(-time.Hour)
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -144,7 +142,7 @@ func aged(b *testing.B, dir string) {
 	}
 }
 
-// benchmarkSync leaves the last base behind.
+// benchmarkSync leaves the last base in dir.
 func benchmarkSync(b *testing.B, dir string, folder folder.Folder) {
 	chunks, start := 0, knowledgetest.CPU(b)
 	wall := time.Now()
@@ -176,7 +174,7 @@ func benchmarkAgain(b *testing.B, dir string, folder folder.Folder) {
 	})
 }
 
-// benchmarkOpen is the way from a folder in the page cache to the first answer.
+// benchmarkOpen measures the time from a folder in the page cache to the first answer.
 func benchmarkOpen(b *testing.B, dir string) {
 	qs := benchQueries()
 	knowledgetest.Measure(b, func(i int) {

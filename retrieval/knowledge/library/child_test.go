@@ -17,18 +17,18 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// children are the lives that the test binary can lead.
+// children are the functions that the test binary can run as a child process.
 func children() map[string]func() error {
 	return map[string]func() error{"sync": syncOften, "full": syncFull, "put": putOften, "steps": syncTwice}
 }
 
-// quietly is the options of a child.
+// quietly returns the options of a child process.
 func quietly() library.Options {
 	return library.Options{Trouble: func(t library.Trouble) { fmt.Println("trouble", t) }}
 }
 
-// syncOften makes the folder hold one text after the other, and says which it has
-// read, until it is killed.
+// syncOften syncs a folder with one text after the other, and prints which it has read, until it
+// is killed.
 func syncOften() error {
 	ctx := context.Background()
 	l, err := library.OpenLoaded(ctx, os.Getenv("DIR"), deps(), quietly())
@@ -47,8 +47,8 @@ func syncOften() error {
 	}
 }
 
-// syncTwice makes a folder of a few files hold two texts, one after the other, and
-// dies before its CRASH_AT-th change of the state folder.
+// syncTwice syncs a folder of a few files with two texts, one after the other, and exits before
+// its CRASH_AT-th change of the state folder.
 func syncTwice() error {
 	crash, err := strconv.Atoi(os.Getenv("CRASH_AT"))
 	if err != nil {
@@ -94,7 +94,7 @@ func putOften() error {
 	}
 }
 
-// syncFull reads a folder within a limit on file sizes, and again without.
+// syncFull syncs a folder with a limit on file sizes, and again without.
 func syncFull() error {
 	ctx, files := context.Background(), os.Getenv("FILES")
 	l, err := library.OpenLoaded(ctx, os.Getenv("DIR"), deps(), quietly())

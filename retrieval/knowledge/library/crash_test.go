@@ -22,8 +22,8 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// writeRevision fills a folder with at most n texts that follow from the revision;
-// which files there are does, too.
+// writeRevision fills a folder with at most n texts. Which files exist and their texts depend on
+// the revision only.
 func writeRevision(dir string, n, revision int) error {
 	for i := range n {
 		name := filepath.Join(dir, fmt.Sprintf("f%02d.md", i))
@@ -34,7 +34,7 @@ func writeRevision(dir string, n, revision int) error {
 			continue
 		}
 		if i%3 == revision%3 || (i+revision)%7 == 1 {
-			fresh := filepath.Join(dir, ".fresh") // whole, whenever we are killed
+			fresh := filepath.Join(dir, ".fresh") // complete, whenever we are killed
 			err := errors.Join(os.WriteFile(fresh, []byte(revisionText(i, revision)), 0o600), os.Rename(fresh, name))
 			if err != nil {
 				return err
@@ -54,7 +54,7 @@ func revisionText(i, revision int) string {
 	return b.String()
 }
 
-// killed runs a child until it has said some lines, and a little longer, and kills it.
+// killed runs a child process until it has printed some lines, and a little longer, and kills it.
 func killed(t *testing.T, what string, lines int, after time.Duration, env ...string) {
 	t.Helper()
 	cmd := knowledgetest.Child(t, what, env...)
@@ -80,8 +80,7 @@ func killed(t *testing.T, what string, lines int, after time.Duration, env ...st
 	_ = cmd.Wait()
 }
 
-// held returns the documents in the store, put together again, and checks that each
-// is of one revision.
+// held returns the stored documents, reassembled, and checks that each has one revision.
 func held(t *testing.T, l *library.Library) map[string][]string {
 	t.Helper()
 	list, err := l.Documents(t.Context(), "kb", "", 10_000)
@@ -117,8 +116,8 @@ func shown(b *knowledge.Base) map[string][]string {
 	return out
 }
 
-// After a kill at any moment each document is the old or the new one, what is shown
-// is what is held, and the answers are those of a fresh build of it.
+// After a kill at any moment each document is the old or the new one, the base shows what is
+// stored, and its answers are those of a fresh build.
 func TestKilled(t *testing.T) {
 	times := 12
 	if testing.Short() {
@@ -130,7 +129,7 @@ func TestKilled(t *testing.T) {
 			dir, files := t.TempDir(), t.TempDir()
 			for range times {
 				killed(t, what, 1+r.IntN(12), time.Duration(r.IntN(40_000))*time.Microsecond, "DIR="+dir, "FILES="+files)
-				l := opened(t, dir, library.Options{}) // no trouble: nothing is damaged
+				l := opened(t, dir, library.Options{}) // without Trouble: nothing is damaged
 				if len(l.Bases()) == 0 {
 					_ = l.Close()
 					continue
@@ -145,7 +144,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// checkShown compares what is shown with what is held.
+// checkShown compares what bases show with what is stored.
 func checkShown(t *testing.T, l *library.Library) {
 	t.Helper()
 	want := held(t, l)
@@ -160,7 +159,7 @@ func checkShown(t *testing.T, l *library.Library) {
 	}
 }
 
-// The same after a kill before each single change of the folder.
+// The same after a kill before every single change of the folder.
 //
 // Row K4 of deploy/CONTRIBUTING.md.
 func TestKilledAtEveryStep(t *testing.T) {
@@ -184,8 +183,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// checkAsFresh compares with a build of the same documents, which for files is one
-// more Sync away.
+// checkAsFresh compares with a fresh build of the same documents; for files this requires another
+// Sync.
 func checkAsFresh(t *testing.T, l *library.Library, what, files string) {
 	t.Helper()
 	want := map[string]chunk.Document{}
@@ -212,7 +211,7 @@ func checkAsFresh(t *testing.T, l *library.Library, what, files string) {
 	}
 }
 
-// sameChunks compares with a build of what is held, before another Sync.
+// sameChunks compares with a fresh build of the stored documents, before another Sync.
 func sameChunks(t *testing.T, l *library.Library) {
 	t.Helper()
 	want := map[string]chunk.Document{}
@@ -230,7 +229,7 @@ func sameChunks(t *testing.T, l *library.Library) {
 	sameAnswers(t, l.Base("kb"), fresh(t, want))
 }
 
-// Without room a Sync says so, and the base answers as before; with room it goes on.
+// Without disk space a Sync fails, and the base answers as before; with space it continues.
 //
 // Row K5 of deploy/CONTRIBUTING.md.
 func TestNoRoom(t *testing.T) {

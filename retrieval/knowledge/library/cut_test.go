@@ -16,8 +16,8 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// A segment that is cut while it is searched, listed, changed or followed ends nothing:
-// it is named, and made again.
+// Truncating a segment while it is searched, listed, changed or followed does not crash the
+// process: it is reported and made again.
 func TestCutSegment(t *testing.T) {
 	for what, read := range map[string]func(w, r *library.Library) error{
 		"searched": func(w, _ *library.Library) error {
@@ -68,7 +68,7 @@ func TestCutSegment(t *testing.T) {
 			if what == "followed" {
 				l = r
 			}
-			if what == "changed" { // the change that met it did not end
+			if what == "changed" { // the change that found the damage failed
 				if err := read(w, r); err != nil {
 					t.Fatal(err)
 				}

@@ -18,7 +18,7 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// memoryDir returns a folder on which a sync costs nothing, where there is one.
+// memoryDir returns a folder on which fsync costs nothing, if there is one.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "sidenote")
@@ -53,7 +53,7 @@ func stateFiles(t *testing.T) map[string][]byte {
 	return files
 }
 
-// answersOf returns what a base answers; "" for what fails and says so.
+// answersOf returns the answers of a base; "" for failed searches.
 func answersOf(b *knowledge.Base) (answers []string) {
 	for _, text := range questions() {
 		q := retrieval.Query{Text: text, Settings: retrieval.DefaultSettings()}
@@ -69,9 +69,9 @@ func answersOf(b *knowledge.Base) (answers []string) {
 	return answers
 }
 
-// A file of the state folder that is damaged anywhere, cut, filled with zeros or that cannot be
-// read ends nothing: the folder opens and its bases answer as before, or it is said what is
-// wrong.
+// A file of the state folder that is damaged anywhere, truncated, filled with zeros or unreadable
+// does not crash the process: the folder opens and its bases answer as before, or the damage is
+// reported.
 func TestNoDamageOfStateIsFatal(t *testing.T) {
 	files := stateFiles(t)
 	dir := filepath.Join(memoryDir(t), "state")
@@ -94,7 +94,7 @@ func TestNoDamageOfStateIsFatal(t *testing.T) {
 		if err := damage(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
-		var said atomic.Int32 // also in the background
+		var said atomic.Int32 // also from the background
 		o := embedded(new(embedder))
 		o.Trouble = func(library.Trouble) { said.Add(1) }
 		l, err := library.New(t.Context(), dir, deps(), o)
@@ -132,13 +132,13 @@ func TestNoDamageOfStateIsFatal(t *testing.T) {
 	if len(want) == 0 || !strings.Contains(want[0], "leave") {
 		t.Fatalf("answers %q", want)
 	}
-	places := 60 // of each file
+	places := 60 // in each file
 	if os.Getenv("SIDENOTE_LONG") != "" {
 		places = 1000
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	for name, text := range files {
-		if len(text) == 0 || strings.HasSuffix(name, "-shm") { // SQLite makes that anew
+		if len(text) == 0 || strings.HasSuffix(name, "-shm") { // SQLite makes it again
 			continue
 		}
 		for range places {

@@ -27,10 +27,10 @@ func OpenLoaded(ctx context.Context, dir string, deps knowledge.Deps, o Options)
 	return l, nil
 }
 
-// Quiet waits until nothing goes on in the background of a library.
+// Quiet waits until the background work of a library has ended.
 func (l *Library) Quiet() { l.background.Wait() }
 
-// Before returns o with a function that is told each change of the folder before it.
+// Before returns o with a function that is called before each change of the folder.
 func Before(o Options, f func(step string)) Options {
 	o.before = f
 	return o
@@ -49,8 +49,8 @@ func Files(b *knowledge.Base) (names []string) {
 	return names
 }
 
-// Documents returns at most limit documents of a base, by id, from the first after a
-// given one; "" is before all.
+// Documents returns at most limit documents of a base, by id, starting after the given id; ""
+// starts with the first.
 func (l *Library) Documents(ctx context.Context, base, after string, limit int) (list []store.Entry, err error) {
 	for k, err := range l.truth().Known(ctx, base) {
 		if err != nil {
@@ -68,18 +68,18 @@ func (l *Library) Documents(ctx context.Context, base, after string, limit int) 
 	return list, nil
 }
 
-// ChangeReader lets a library read a format with another version of its reader.
+// ChangeReader simulates another version of a format's reader.
 func (l *Library) ChangeReader(f extract.Format) {
 	l.reader.readers = slices.Clone(l.reader.readers)
 	l.reader.readers[f][0]++
 }
 
-// PutVectors keeps vectors in the store.
+// PutVectors stores vectors.
 func (l *Library) PutVectors(ctx context.Context, space string, kept map[store.VectorKey][]byte) error {
 	return store.VectorsOf(l.truth()).Put(ctx, space, kept, 0, time.Now())
 }
 
-// Written is what becomes of documents of a file: they are cut, counted and indexed.
+// Written processes documents of a file like a Sync: it cuts, counts and indexes them.
 func (l *Library) Written(documents []chunk.Document) error {
 	var kept []store.Document
 	for _, d := range documents {
@@ -98,7 +98,8 @@ func (l *Library) Written(documents []chunk.Document) error {
 	return writer.Flush()
 }
 
-// Memory is what a Library takes documents of a file to need until they are written.
+// Memory returns the library's estimate of the memory for documents of a file until they are
+// written.
 func Memory(documents []chunk.Document) (bytes int64) {
 	e := new(estimate)
 	for _, d := range documents {
@@ -107,5 +108,5 @@ func Memory(documents []chunk.Document) (bytes int64) {
 	return bytes
 }
 
-// LightFactor is what a Library takes a small file to need, for each byte.
+// LightFactor is the library's estimate of the memory for a small file per byte.
 var LightFactor = lightFactor

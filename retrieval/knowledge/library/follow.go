@@ -10,20 +10,19 @@ import (
 )
 
 const (
-	// followEvery is how often a follower asks for what is new.
+	// followEvery is the poll interval of a follower.
 	followEvery = time.Second
-	// followSoon is how often it asks while a base has documents in no segment, as
-	// between two writes of its writer, or its folder is being read.
+	// followSoon is the poll interval while a base has documents in no segment, as between two
+	// writes of its writer, or its folder is being read.
 	followSoon = followEvery / 4
-	// followPatience is for how long a follower leaves such a base to the writer, which
-	// has it whole within a moment unless it is busy or has died.
+	// followPatience is how long a follower waits for the writer to complete such a base, which
+	// takes a moment unless the writer is busy or dead.
 	followPatience = 4 * time.Second
 )
 
-// Follow lets the bases of a library that is open for reading answer from what its
-// writer does, until ctx ends: a change that is whole is seen within two seconds. A
-// search never sees a part of one. What goes wrong is reported as Trouble and tried
-// again.
+// Follow updates the bases of a read-only library with the changes of its writer until ctx ends; a
+// complete change is visible within two seconds. A search never sees part of a change. Errors are
+// reported as Trouble and retried.
 func (l *Library) Follow(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -47,14 +46,14 @@ func (l *Library) Follow(ctx context.Context) error {
 	}
 }
 
-// A follower is what Follow knows between two polls.
+// A follower is the state that Follow keeps between polls.
 type follower struct {
 	l       *Library
-	since   int64           // version of the store up to which all is seen; -1 before the first
-	waiting map[string]bool // bases to look at again, even if nothing changes
+	since   int64           // store version up to which changes were seen; -1 before the first poll
+	waiting map[string]bool // bases to look at again even if nothing changes
 }
 
-// poll takes over what changed since the last.
+// poll applies what changed since the last poll.
 func (f *follower) poll(ctx context.Context) error {
 	version, changed, err := f.changes(ctx)
 	if ctx.Err() == nil {
@@ -82,8 +81,8 @@ func (f *follower) poll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// changes returns what changed since the last poll, also where another database took
-// the place of the one that was open.
+// changes returns what changed since the last poll. If the database was replaced by another one,
+// it reopens the library.
 func (f *follower) changes(ctx context.Context) (version int64, bases []string, err error) {
 	version, bases, err = f.l.truth().Changes(ctx, f.since)
 	if !errors.Is(err, store.ErrReplaced) {

@@ -39,7 +39,7 @@ func follow(t *testing.T, dir string, trouble func(library.Trouble)) *library.Li
 	return l
 }
 
-// sees waits until a base has a generation, and returns for how long.
+// sees waits until a base has a generation, at most for most.
 func sees(t *testing.T, b *knowledge.Base, generation string, most time.Duration) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -52,8 +52,8 @@ func sees(t *testing.T, b *knowledge.Base, generation string, most time.Duration
 	}
 }
 
-// A follower answers as the writer does within two seconds, and goes on answering
-// while segments are merged and removed under it.
+// A follower answers like the writer within two seconds, and continues to answer while segments
+// are merged and removed.
 func TestFollow(t *testing.T) {
 	const bound = 2 * time.Second
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func TestFollow(t *testing.T) {
 				t.Errorf("while it changes: %v, %v", res.Sources, err)
 				return
 			}
-			runtime.GC() // unmaps what nothing holds
+			runtime.GC() // unmaps unreferenced files
 		}
 	})
 	for i := range 3 * index.MergeAt {
@@ -102,8 +102,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What its writer has left damaged, or in no segment, a follower has in segments of its
-// own, and says so.
+// If the writer has left documents in damaged segments or in none, a follower makes its own
+// segments and reports it.
 func TestFollowDamaged(t *testing.T) {
 	dir := t.TempDir()
 	w := opened(t, dir, library.Options{})
@@ -141,15 +141,14 @@ func TestFollowDamaged(t *testing.T) {
 	}
 }
 
-// flipped returns an image with one bit that is not as it was.
+// flipped returns an image with one bit flipped.
 func flipped(image []byte, at int) []byte {
 	bad := slices.Clone(image)
 	bad[at] ^= 1
 	return bad
 }
 
-// A writer that dies between writing documents and indexing them leaves a follower
-// waiting for a moment only.
+// If a writer dies between writing and indexing documents, a follower waits only for a moment.
 func TestFollowADeadWriter(t *testing.T) {
 	dir := t.TempDir()
 	w := opened(t, dir, library.Options{})
@@ -173,7 +172,7 @@ func TestFollowADeadWriter(t *testing.T) {
 	}
 	d := entry.Document
 	d.ID, d.Chunks = "new", []store.Chunk{{Text: "ant"}}
-	d.Sum[0]++ // another document has another
+	d.Sum[0]++ // must differ for another document
 	if _, err := s.Put(t.Context(), "kb", []store.Document{d}); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +202,7 @@ func shownIDs(b *knowledge.Base) map[string]bool {
 	return out
 }
 
-// A search that meets damage says which file it was, and the base is whole again.
+// A search that finds damage reports the file, and the segment is made again.
 func TestDamageMet(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files are not mapped")

@@ -12,8 +12,8 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// A library keeps what Load reads, file by file or record by record, and tells what
-// is wrong each time; records that are gone take their documents with them.
+// A library keeps what Load reads, file by file or record by record, and reports problems each
+// time; documents of removed records are removed.
 func TestSyncFormats(t *testing.T) {
 	f := newFolder(t, map[string]string{
 		"faq.jsonl":      `{"id":"a","text":"first","year":2024}` + "\n{broken\n" + `{"id":"x.md","text":"loses"}` + "\n",
@@ -43,13 +43,13 @@ func TestSyncFormats(t *testing.T) {
 		}
 	}
 	check(4, 0)
-	check(0, 0) // nothing has changed
+	check(0, 0) // nothing changed
 	f.write("faq.jsonl", `{"id":"b","text":"second"}`+"\n")
 	check(1, 1)
 }
 
-// A new version of a reader reads the files of its format again, and no others. A base that
-// was made by the old one has another generation until then, also over a restart.
+// A new version of a reader reads the files of its format again, and no others. Until then the
+// base has another generation, also after a restart.
 func TestSyncReadsOneFormatAgain(t *testing.T) {
 	f := newFolder(t, map[string]string{
 		"a.md": "# Ant\n\nAn ant.", "b.txt": "A bee.", "c.html": "<p>A cat.", "tool.go": "package tool\n\nfunc Run() {}\n",

@@ -14,38 +14,38 @@ import (
 )
 
 const (
-	// manyGone is the least number of missing files for which it matters that they are more
-	// than half of a folder.
+	// manyGone is the least number of missing files that is suspicious if it is more than half of
+	// a folder.
 	manyGone = 20
-	// walkEvery is how long an Update compares with the list of files of the same walk.
+	// walkEvery is for how long Updates compare with the file list of the same walk.
 	walkEvery = time.Hour
 )
 
-// A GoneError says that a base was left as it was because so many files of its folder are
-// gone that the folder is probably out of reach, such as a volume that is not mounted.
+// A GoneError means that a base was left unchanged because so many files of its folder are missing
+// that the folder is probably unavailable, such as a volume that is not mounted.
 type GoneError struct {
 	Knowledge string
 	Path      string
 	Gone      int
-	Files     int // that documents came from since the last walk of the whole folder
+	Files     int // number of files with documents since the last walk of the whole folder
 }
 
 func (e *GoneError) Error() string {
 	return fmt.Sprintf("knowledge %s: %d of %d files are gone from %s, as where a volume is not mounted", e.Knowledge, e.Gone, e.Files, e.Path)
 }
 
-// suspicious tells whether so much is gone that the folder is probably out of reach.
+// suspicious reports whether so many files are missing that the folder is probably unavailable.
 func suspicious(gone, files int) bool {
 	return gone == files && files >= 2 || 2*gone > files && gone >= manyGone
 }
 
-// compare returns a *GoneError if too many of the files are gone that documents came from
-// at the last walk of the whole folder or since.
+// compare returns a *GoneError if too many of the files are missing that had documents at the last
+// walk of the whole folder or since.
 //
-// A file that is there and yields no documents because of a rule is not gone. It is taken
-// out of last: if it is deleted later, that does not count.
+// A file that exists but yields no documents because of a rule is not missing. It is removed from
+// last: if it is deleted later, that does not count.
 func (s *syncing) compare(last *store.Walk) error {
-	files, there := map[uint64]bool{}, map[uint64]bool{} // those that documents came from; those that are there
+	files, there := map[uint64]bool{}, map[uint64]bool{} // files with documents; files that exist
 	for name := range s.names {
 		there[store.SourceKey(name)] = true
 	}
@@ -68,15 +68,15 @@ func (s *syncing) compare(last *store.Walk) error {
 	return nil
 }
 
-// vanished tells whether a file, or a folder that it is in, is not there.
+// vanished reports whether a file or one of its parent folders does not exist.
 func vanished(fsys fs.FS, name string) bool {
 	_, err := fs.Stat(fsys, name)
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// checkGone refuses a folder from which most files are gone, unless AcceptDeletions is set
-// or the base was kept with another folder, was, before. It also decides whether this
-// counts as a walk of the whole folder, with which the next ones are compared.
+// checkGone returns an error if most files of the folder are missing, unless AcceptDeletions is
+// set or the base was kept with another folder (was) before. It also decides whether this counts
+// as a walk of the whole folder, which later ones are compared with.
 func (s *syncing) checkGone(ctx context.Context, was string) error {
 	last, err := s.l.truth().Walk(ctx, s.b.ID())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// numbered is a folder of so many files.
+// numbered returns a folder of n files.
 func numbered(t *testing.T, n int) *testFolder {
 	texts := map[string]string{}
 	for i := range n {
@@ -32,8 +32,7 @@ func (f *testFolder) remove(from, to int) {
 	}
 }
 
-// update is sync after a hint; it returns how many files are gone, where that is too
-// many, else 0.
+// update syncs after a hint; it returns how many files are missing if too many are, else 0.
 func (f *testFolder) update(l *library.Library) (gone int) {
 	f.t.Helper()
 	return f.tooMany(l.Update(f.t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil))
@@ -48,8 +47,8 @@ func (f *testFolder) tooMany(_ folder.Report, err error) (gone int) {
 	return 0
 }
 
-// The base stays as it was where all of two or more files are gone, or more than half
-// and at least twenty, and only there.
+// The base stays as it was if all of two or more files are missing, or more than half and at least
+// twenty, and only then.
 func TestRule(t *testing.T) {
 	for _, c := range []struct {
 		files, gone int
@@ -62,7 +61,7 @@ func TestRule(t *testing.T) {
 		f.sync(l)
 		before := l.Base("kb").Ref()
 		f.remove(0, c.gone)
-		f.write("new.md", "a new one") // which is not read either, while it stays
+		f.write("new.md", "a new one") // not read either, as long as files are missing
 		_, err := l.Sync(t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil)
 		var gone *library.GoneError
 		if errors.As(err, &gone) != c.stays || c.stays && (gone.Gone != c.gone || gone.Files != c.files || gone.Path != f.path) {
@@ -78,7 +77,7 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// What rules exclude is not gone: it goes at once, and is not missed later.
+// Files excluded by rules are not missing: they are removed at once, and not missed later.
 func TestExcludedIsNotGone(t *testing.T) {
 	f, l := numbered(t, 60), opened(t, store.Memory, library.Options{})
 	f.sync(l)
@@ -97,7 +96,7 @@ func TestExcludedIsNotGone(t *testing.T) {
 	}
 }
 
-// Files that come and go between two looks at all of the folder are not missed.
+// Files that appear and disappear between two walks of the whole folder are not missed.
 func TestComingAndGoing(t *testing.T) {
 	f, l := numbered(t, 3), opened(t, store.Memory, library.Options{})
 	f.sync(l)
@@ -114,8 +113,8 @@ func TestComingAndGoing(t *testing.T) {
 	}
 }
 
-// What is gone is measured against the last look at all of the folder, also by the
-// process that comes after, until it is back or an hour has passed.
+// Missing files are compared with the last walk of the whole folder, also by the next process,
+// until they are back or an hour has passed.
 func TestSinceTheLastWalk(t *testing.T) {
 	dir, f := t.TempDir(), numbered(t, 40)
 	l := opened(t, dir, library.Options{})
@@ -151,15 +150,15 @@ func TestSinceTheLastWalk(t *testing.T) {
 	walk.At = walk.At.Add(-time.Hour)
 	f.must(errors.Join(s.SetWalk(t.Context(), "kb", walk), s.Close()))
 	l = opened(t, dir, library.Options{})
-	f.update(l) // looks at all of it
+	f.update(l) // walks the whole folder
 	f.remove(21, 31)
 	if gone := f.update(l); gone != 0 || l.Base("kb").Content().Documents() != 10 {
 		t.Errorf("an hour later: %d gone, %d documents", gone, l.Base("kb").Content().Documents())
 	}
 }
 
-// Nobody loses a folder for having changed its rules while it is away, and a base that
-// moves to another folder does not wait for the files of the one before.
+// A folder is not lost if its rules are changed while it is unavailable, and a base that moves to
+// another folder does not wait for the files of the previous one.
 func TestOtherRulesAndFolders(t *testing.T) {
 	f, l := numbered(t, 30), opened(t, store.Memory, library.Options{})
 	f.sync(l)
@@ -185,7 +184,7 @@ func TestOtherRulesAndFolders(t *testing.T) {
 	}
 }
 
-// Deletions that are accepted are what the next are measured against.
+// Later walks are compared with the folder after accepted deletions.
 func TestAccepted(t *testing.T) {
 	f, l := numbered(t, 40), opened(t, store.Memory, library.Options{})
 	f.sync(l)

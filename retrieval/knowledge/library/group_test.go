@@ -25,7 +25,7 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// groupOf returns the group of a library's bases, and measures floors beside the test.
+// groupOf returns the group of a library's bases, which measures floors in the background.
 func groupOf(t *testing.T, l func() *library.Library) *knowledge.Group {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -36,10 +36,10 @@ func groupOf(t *testing.T, l func() *library.Library) *knowledge.Group {
 	}
 }
 
-// A state is what one base held at some time.
+// A state is the documents of one base at some time.
 type state map[string]chunk.Document
 
-// together is a base of the documents of several, under the ids base/id.
+// together returns a base of the documents of several, with the ids base/id.
 func together(t *testing.T, states map[string]state) *knowledge.Base {
 	all := map[string]chunk.Document{}
 	for id, s := range states {
@@ -51,9 +51,8 @@ func together(t *testing.T, states map[string]state) *knowledge.Base {
 	return fresh(t, all)
 }
 
-// While bases change, each answer is that of one base of all documents that the generations
-// in the answer stand for, whichever they are, or says that its floor is an estimate; and
-// what was changed last is answered from at once.
+// While bases change, each answer is that of one base with all documents of the generations in the
+// answer, or is marked as having an estimated floor; the latest changes are used at once.
 func TestGroupWhileBasesChange(t *testing.T) {
 	var l *library.Library
 	var g *knowledge.Group
@@ -92,7 +91,7 @@ func TestGroupWhileBasesChange(t *testing.T) {
 				mu.Lock()
 				answers[fmt.Sprint(res.Provisional, res.Bases)] = res
 				mu.Unlock()
-				runtime.GC() // unmaps what nothing holds
+				runtime.GC() // unmaps unreferenced files
 			}
 		})
 	}
@@ -132,7 +131,7 @@ func TestGroupWhileBasesChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Provisional { // nobody measures what is gone again
+		if got.Provisional { // removed states are not measured again
 			got.Floor, got.Provisional = want.Floor, false
 		}
 		for i := range got.Sources {
@@ -147,7 +146,7 @@ func TestGroupWhileBasesChange(t *testing.T) {
 	}
 }
 
-// A base that is damaged is left out, named and made whole, while the others answer.
+// A damaged base is left out, reported and repaired, while the others answer.
 func TestGroupMeetsDamage(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files are not mapped")

@@ -13,9 +13,9 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A base that is so large that its floor is not measured from nothing after each change
-// answers as one that was made of the same documents: after documents came, were replaced
-// and went, and segments were merged, and in another process.
+// A base so large that its floor is not measured from scratch after each change answers like a
+// fresh one with the same documents: after documents were added, replaced and removed, after
+// merges, and in another process.
 func TestLargeBaseAfterChanges(t *testing.T) {
 	words := []string{"ant", "bee", "cat", "dog", "elk", "laptop", "leave", "parental", "company"}
 	if testing.Short() {
@@ -55,7 +55,7 @@ func TestLargeBaseAfterChanges(t *testing.T) {
 	delete(all, "one3")
 	l.Quiet()
 	want := fresh(t, all)
-	for _, l := range []*library.Library{l, opened(t, dir, library.Options{ReadOnly: true})} { // which starts from what was saved
+	for _, l := range []*library.Library{l, opened(t, dir, library.Options{ReadOnly: true})} { // the second starts from the saved calibration
 		for _, text := range questions() {
 			q := retrieval.Query{Text: text, Settings: retrieval.DefaultSettings()}
 			got, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), q)

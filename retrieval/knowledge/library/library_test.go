@@ -31,7 +31,7 @@ func deps() knowledge.Deps {
 	return knowledge.Deps{Counter: knowledgetest.FourBytes{}, Version: "test", Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
 }
 
-// opened opens a folder. Trouble fails the test.
+// opened opens a folder. Any Trouble fails the test.
 func opened(t testing.TB, dir string, o library.Options) *library.Library {
 	t.Helper()
 	if o.Trouble == nil {
@@ -49,7 +49,7 @@ func opened(t testing.TB, dir string, o library.Options) *library.Library {
 	return l
 }
 
-// fresh is a base of documents that were never anywhere else.
+// fresh returns a new base with the given documents.
 func fresh(t fatal, documents map[string]chunk.Document) *knowledge.Base {
 	t.Helper()
 	c, _, err := knowledge.FromDocuments(context.Background(), slices.Collect(maps.Values(documents)), deps())
@@ -61,12 +61,12 @@ func fresh(t fatal, documents map[string]chunk.Document) *knowledge.Base {
 	return b
 }
 
-// questions have answers in what handbook and word draw texts from.
+// questions have answers in the texts that handbook and word draw.
 func questions() []string {
 	return []string{"parental leave", "ant bee", "cat", "ant dog elk laptop", "holidays of the company", "Lisbon"}
 }
 
-// sameAnswers compares everything that two bases say.
+// sameAnswers compares all answers of two bases.
 func sameAnswers(t fatal, got, want *knowledge.Base) {
 	t.Helper()
 	if diff := cmp.Diff(want.Ref(), got.Ref()); diff != "" {
@@ -91,7 +91,7 @@ func sameAnswers(t fatal, got, want *knowledge.Base) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		w, _ := retrieval.Whole{Next: want}.Retrieve(context.Background(), q)
-		if got.Content().Part() { // the same, and it says that it is not all
+		if got.Content().Part() { // the same, but marked as partial
 			w.Partial, w.Reason = true, retrieval.ReasonIndexing
 		}
 		if diff := cmp.Diff(w, g, cmpopts.IgnoreFields(retrieval.Result{}, "Took")); diff != "" {
@@ -100,7 +100,7 @@ func sameAnswers(t fatal, got, want *knowledge.Base) {
 	}
 }
 
-// A past is what a library went through, beside the documents that it must hold.
+// A past is a history of changes of a library, with the documents that it must hold.
 type past struct {
 	t         *rapid.T
 	dir       string
@@ -131,7 +131,7 @@ func (p *past) open() {
 	p.must(err)
 }
 
-// draw draws a text of few words, so that there are many ties.
+// draw draws a text with few distinct words, so that there are many ties.
 func (p *past) draw() string {
 	word := rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "elk", "# T\n\n", "\n\n## S\n\n", strings.Repeat("fox ", 150)})
 	return strings.Join(rapid.SliceOfN(word, 0, 6).Draw(p.t, "words"), " ")
@@ -188,9 +188,9 @@ func (p *past) reopen(*rapid.T) {
 	p.open()
 }
 
-// damage hurts a file of a segment while nobody looks, or takes it away.
+// damage damages or removes a segment file while the library is closed.
 func (p *past) damage(t *rapid.T) {
-	p.must(p.library.Close()) // also ends merges, which come and go with files
+	p.must(p.library.Close()) // also ends merges, which write and remove files
 	defer p.open()
 	files, err := filepath.Glob(filepath.Join(p.dir, "segments", "*"))
 	p.must(err)
@@ -211,8 +211,8 @@ func (p *past) damage(t *rapid.T) {
 func (p *past) check(*rapid.T) {
 	all := maps.Clone(p.synced)
 	maps.Copy(all, p.documents)
-	// A search that meets damage fails, and that segment is whole a moment later; there
-	// may be several.
+	// A search that finds damage fails, and that segment is repaired shortly after; there may be
+	// several.
 	for range 15 {
 		c, left := p.library.Base("kb").Content(), 0
 		for range c.All() {
@@ -226,8 +226,7 @@ func (p *past) check(*rapid.T) {
 	sameAnswers(p.t, p.library.Base("kb"), fresh(p.t, all))
 }
 
-// Whatever documents went through, the answers are those of the documents that are
-// there.
+// Whatever the history of documents, the answers depend only on the current documents.
 func TestPastDoesNotShow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "library")
@@ -251,7 +250,7 @@ func TestPastDoesNotShow(t *testing.T) {
 	})
 }
 
-// Segments do not pile up, and those of documents that are gone go.
+// Segments do not accumulate, and those of removed documents are removed.
 func TestMerge(t *testing.T) {
 	dir := t.TempDir()
 	l := opened(t, dir, library.Options{})
@@ -285,7 +284,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Only one process writes a folder, and the other is told which one that is.
+// Only one process writes a folder, and a second one gets an error that names the first.
 func TestTwoWriters(t *testing.T) {
 	dir := t.TempDir()
 	opened(t, dir, library.Options{Address: "127.0.0.1:8081"})

@@ -8,7 +8,7 @@ import (
 
 func TestMain(m *testing.M) { knowledgetest.Main(m, children()) }
 
-// fatal is what tests, benchmarks and rapid have in common.
+// fatal is a test, benchmark or rapid test.
 type fatal interface {
 	Helper()
 	Fatal(args ...any)

@@ -14,14 +14,13 @@ import (
 )
 
 const (
-	// measuring is how long the service has to embed what a base is measured by, and measureBatch
-	// how many questions a request has.
+	// measuring is the time limit for embedding the questions that a base is measured with, and
+	// measureBatch how many questions are sent per request.
 	measuring    = 10 * time.Second
 	measureBatch = 32
 )
 
-// questionKeys returns what the vectors of questions are kept by: they are others than those of
-// passages.
+// questionKeys returns the store keys of question vectors. They differ from those of passages.
 func questionKeys(space retrieval.Space, texts []string) (keys []store.VectorKey) {
 	space.Input = "question|" + space.Input
 	for _, text := range texts {
@@ -30,7 +29,7 @@ func questionKeys(space retrieval.Space, texts []string) (keys []store.VectorKey
 	return keys
 }
 
-// questions returns the vectors of questions, nil where they are not all there.
+// questions returns the vectors of questions; nil unless all are stored.
 func (l *state) questions(ctx context.Context, space retrieval.Space, texts []string) (vectors [][]float32) {
 	keys := questionKeys(space, texts)
 	found, err := store.VectorsOf(l.truth()).Get(ctx, keys...)
@@ -46,7 +45,7 @@ func (l *state) questions(ctx context.Context, space retrieval.Space, texts []st
 	return vectors
 }
 
-// MeasureKeys returns what the vectors are kept by, in a space, by which a base is measured.
+// MeasureKeys returns the store keys of the vectors, in a space, that a base is measured with.
 func MeasureKeys(space retrieval.Space, c *knowledge.Content) []store.VectorKey {
 	return questionKeys(space, append(knowledge.Probes(), trialsOf(c.Segments())...))
 }
@@ -59,9 +58,9 @@ func trialsOf(segments index.Segments) (texts []string) {
 	return texts
 }
 
-// embedMeasures lets the store have the vectors of the questions by which a base is measured.
-// Without them cosines make no answer by themselves and weigh the default; the next call tries
-// again.
+// embedMeasures embeds and stores the questions that a base is measured with. Without their
+// vectors no hit passes by its cosine alone and vectors have the default weight; the next call
+// tries again.
 func embedMeasures(ctx context.Context, l *state, space retrieval.Space, segments index.Segments) {
 	if l.options.Questions == nil {
 		return
@@ -77,7 +76,7 @@ func embedMeasures(ctx context.Context, l *state, space retrieval.Space, segment
 	}
 }
 
-// embedQuestions lets the store have the vectors of questions. Those that it has are not sent.
+// embedQuestions embeds and stores those questions whose vectors are not stored yet.
 func embedQuestions(ctx context.Context, l *state, space retrieval.Space, texts []string) error {
 	vectors, keys := store.VectorsOf(l.truth()), questionKeys(space, texts)
 	found, err := vectors.Get(ctx, keys...)

@@ -21,9 +21,9 @@ func reports(n int) (list []chunk.Document) {
 	return list
 }
 
-// What vectors weigh is measured by questions that are embedded once, whatever is restarted, and
-// by a few more after a change. Where the service does not answer it is the default, until it
-// does; each is another generation. A follower measures the same.
+// The weight of vectors is measured with questions that are embedded once, also across restarts,
+// and with a few more after a change. While the embedder fails it is the default; this is another
+// generation. A follower measures the same.
 func TestWeightIsMeasured(t *testing.T) {
 	dir, e := t.TempDir(), new(embedder)
 	o := embedded(e)
@@ -80,8 +80,8 @@ func TestWeightIsMeasured(t *testing.T) {
 	}
 }
 
-// A model that gives all texts one vector knows nothing: it weighs nothing, and what is found is
-// found by words.
+// A model that returns the same vector for all texts has no weight, and everything is found by
+// words.
 func TestModelThatSaysNothing(t *testing.T) {
 	o := embedded(nil)
 	o.Questions = constant{}
@@ -106,7 +106,7 @@ func TestModelThatSaysNothing(t *testing.T) {
 	}
 }
 
-// constant makes one vector of all texts.
+// constant is an embedder that returns the same vector for all texts.
 type constant struct{}
 
 func (constant) Embed(_ context.Context, texts []string) (vectors [][]float32, err error) {

@@ -7,15 +7,15 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// What documents of a file take in memory from when they were extracted until they are written,
-// at most, in bytes. It is measured: see TestMemoryOfDocuments.
+// Upper bounds for the memory that documents of a file take from extraction until they are
+// written, in bytes. Measured by TestMemoryOfDocuments.
 const (
 	memoryOfDocument = 2500 // with one chunk
-	memoryOfByte     = 8    // of text: the chunks, counted and indexed
+	memoryOfByte     = 8    // per byte of text: the chunks, counted and indexed
 )
 
-// What is kept for one file that is read in a process of its own, in bytes: the bytes of the
-// file, the least for the process and for its documents, and more than any file takes.
+// Memory reserved for one file that is read in a child process, in bytes: for the content of the
+// file, at least for the process, at least for its documents, and an upper limit.
 const (
 	rawMemory   = folder.MaxFile + 1<<20
 	leastMemory = 32 << 20
@@ -23,10 +23,10 @@ const (
 	mostMemory  = 2 << 30
 )
 
-// lightFactor is how many times its size a file takes at most while it is read, cut and
-// written. The worst of JSON are lists of numbers, each of which is a document; of others,
-// pages of tags. PDF and DOCX, which are packed, have no such factor. It is measured: see
-// TestMemoryOfSmallFiles.
+// lightFactor is an upper bound for the memory that a file takes while it is read, cut and
+// written, as a multiple of its size. The worst JSON files are lists of numbers, each of which is
+// a document; the worst others are pages of tags. There is no such bound for PDF and DOCX, which
+// are compressed. Measured by TestMemoryOfSmallFiles.
 func lightFactor(f extract.Format) int64 {
 	if f == extract.JSON || f == extract.JSONLines {
 		return 1000
@@ -34,14 +34,14 @@ func lightFactor(f extract.Format) int64 {
 	return 400
 }
 
-// An estimate is how much memory documents of one file take.
+// An estimate is the memory that the documents of one file take.
 type estimate struct {
 	bytes int64
-	parse int64 // what one document takes while it is cut
+	parse int64 // for cutting one document
 	words index.Words
 }
 
-// add adds a document and returns how much all of them take.
+// add adds a document and returns the total.
 func (e *estimate) add(d chunk.Document) int64 {
 	e.bytes += memoryOfDocument + memoryOfByte*int64(len(d.Text))
 	e.bytes += e.words.Add(d.Text)

@@ -23,7 +23,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// most returns how many bytes of objects there were at most while f ran, beside those before.
+// most returns the peak size of heap objects while f ran, minus the size before.
 func most(f func()) int64 {
 	objects := func() int64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -52,7 +52,7 @@ func most(f func()) int64 {
 	return peak - before
 }
 
-// limit sets the memory limit of the process so that so many bytes are left below it.
+// limit sets the memory limit of the process such that left bytes are free.
 func limit(left int64) {
 	debug.SetMemoryLimit(math.MaxInt64)
 	runtime.GC()
@@ -61,8 +61,8 @@ func limit(left int64) {
 	debug.SetMemoryLimit(int64(s[0].Value.Uint64()) + left)
 }
 
-// A file that does not fit into memory is left out with that reason, and the others are read.
-// It is tried each time; what it said before stays until then.
+// A file that does not fit into memory is skipped with that reason, and the others are read. It is
+// tried each time; its previous documents stay until then.
 func TestSyncLeavesOutWhatDoesNotFit(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	long := strings.Repeat(`{"text":"A bee."}`+"\n", 20_000)
@@ -108,7 +108,7 @@ func TestSyncLeavesOutWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Where memory is limited, a folder comes to the same base.
+// With limited memory, a folder yields the same base.
 func TestSyncWithinMemoryIsTheSame(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	files := map[string]string{}
@@ -139,7 +139,7 @@ func TestSyncWithinMemoryIsTheSame(t *testing.T) {
 	}
 }
 
-// counting returns a library that counts tokens as that of a server does.
+// counting returns a library that counts tokens like a server's.
 func counting(t *testing.T) *library.Library {
 	t.Helper()
 	deps := deps()
@@ -166,8 +166,8 @@ func counting(t *testing.T) *library.Library {
 	return l
 }
 
-// What documents take until they are written is at most what they are thought to take,
-// whatever is in them, and of plain prose not many times that.
+// Documents take at most the estimated memory until they are written, whatever they contain, and
+// the estimate for prose is not too high.
 func TestMemoryOfDocuments(t *testing.T) {
 	l := counting(t)
 	const size = 600 << 10
@@ -187,7 +187,7 @@ func TestMemoryOfDocuments(t *testing.T) {
 	for i, tc := range []struct {
 		name      string
 		documents []chunk.Document
-		times     float64 // of the text, at most that it is thought to take; 0 for any
+		times     float64 // greatest estimate relative to the text; 0 for any
 	}{
 		{"prose", one(repeat("The quick brown fox jumps over the lazy dog and sees nothing at all today.\n\n"), true, 0), 20},
 		{"plain prose", one(repeat("The quick brown fox jumps over the lazy dog and sees nothing at all today.\n"), false, extract.Plain), 20},
@@ -232,7 +232,7 @@ func TestMemoryOfDocuments(t *testing.T) {
 		{"documents", records(8_000, "The record says a word or two."), 0},
 		{"tiny documents", records(8_000, "x"), 0},
 	} {
-		if testing.Short() && i%8 > 0 { // the race detector has nothing to measure
+		if testing.Short() && i%8 > 0 { // not useful with the race detector
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestMemoryOfDocuments(t *testing.T) {
 	}
 }
 
-// A small file takes at most what it is thought to take, whatever is in it.
+// A small file takes at most the estimated memory, whatever it contains.
 func TestMemoryOfSmallFiles(t *testing.T) {
 	l := counting(t)
 	const size = 64 << 10
@@ -281,7 +281,7 @@ func TestMemoryOfSmallFiles(t *testing.T) {
 		{"a.go", "func a() {}\n", "", ""},
 		{"wide.txt", "a\x00b\x00\n\x00", "\xff\xfe", ""},
 	} {
-		if testing.Short() && i%8 > 0 { // the race detector has nothing to measure
+		if testing.Short() && i%8 > 0 { // not useful with the race detector
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// tidy merges segments of a base in the background, if that is due. One merge runs at a
+// tidy merges segments of a base in the background if a merge is due. Only one merge runs at a
 // time.
 func (b *base) tidy() {
 	if c := b.Content(); c == nil || c.Segments().ToMerge(b.state.mergeMemory()) == nil || !b.merging.CompareAndSwap(false, true) {
@@ -37,8 +37,8 @@ func (b *base) tidy() {
 	})
 }
 
-// mergeMemory returns how much memory a merge may take, 0 for any. It is that of a few
-// segments as this process makes them.
+// mergeMemory returns the memory that a merge may take, 0 for no limit: that of a few segments
+// made by this process.
 func (l *state) mergeMemory() int64 {
 	free := l.reader.deps.Room
 	if !free.Limited() {
@@ -47,12 +47,12 @@ func (l *state) mergeMemory() int64 {
 	return mergeSegments * free.Segment()
 }
 
-// mergeSegments is how many segments' memory a merge may take.
+// mergeSegments is the memory that a merge may take, in segments.
 const mergeSegments = 3
 
-// mergeOnce merges some segments and tells whether it did. The base may be changed
-// meanwhile: a document that is deleted during the merge is deleted in the merged segment
-// too, which has its row all the same.
+// mergeOnce merges some segments and reports whether it did. The base may change meanwhile: a
+// document that is deleted during the merge is marked as deleted in the merged segment too,
+// although its row is in it.
 func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
 	c := b.Content()
 	if c == nil {
@@ -78,7 +78,7 @@ func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
 			return err
 		})
 	}
-	grant.Release() // what follows may take memory of its own
+	grant.Release() // replace may take memory of its own
 	if err != nil {
 		return false, err
 	}
@@ -88,13 +88,13 @@ func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
 		}
 		return b.refresh(ctx, true)
 	})
-	if errors.Is(err, store.ErrNotFound) { // the sources were dropped meanwhile, damaged or with the base
+	if errors.Is(err, store.ErrNotFound) { // the sources were dropped meanwhile, because of damage or with the base
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// replace puts a merged segment in place of its sources, nothing if nothing is left.
+// replace replaces segments by a merged one, or just drops them if image is nil.
 func (b *base) replace(ctx context.Context, sources index.Segments, image []byte, rows []int64) error {
 	names := make([]string, len(sources))
 	for i, s := range sources {

@@ -7,9 +7,9 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// begin prepares a base for what is in a folder. A base that was kept with another folder
-// or by other rules stops answering until it holds what it should: a file that was
-// excluded must not be found any more, not even after a restart.
+// begin prepares a base for a Sync. A base that was kept with another folder or other rules stops
+// answering until the Sync is complete: a file that is now excluded must not be found any more,
+// not even after a restart.
 func (s *syncing) begin(ctx context.Context) (was store.Base, err error) {
 	if err := s.l.truth().CreateBase(ctx, s.b.ID()); err != nil {
 		return was, err
@@ -26,7 +26,7 @@ func (s *syncing) begin(ctx context.Context) (was store.Base, err error) {
 	return was, nil
 }
 
-// mark stores that the base does not hold what is in the folder yet.
+// mark records in the store that the base does not hold the whole folder yet.
 func (s *syncing) mark(ctx context.Context, was store.Base) error {
 	kept, _, _ := store.ReadOrigin(was.Origin)
 	switch {
@@ -40,8 +40,8 @@ func (s *syncing) mark(ctx context.Context, was store.Base) error {
 	return s.l.truth().SetOrigin(ctx, s.b.ID(), store.Unsettled)
 }
 
-// markPart stores, before the first of several writes to a base that was whole, that the
-// base holds only a part of what is new.
+// markPart records, before the first of several writes to a complete base, that the base holds
+// only part of the new state.
 func (s *syncing) markPart(ctx context.Context, only bool) error {
 	if s.wrote || s.anew || only {
 		return nil
@@ -49,7 +49,7 @@ func (s *syncing) markPart(ctx context.Context, only bool) error {
 	return s.l.truth().SetOrigin(ctx, s.b.ID(), store.InPart(s.own))
 }
 
-// placeOf returns the folder in an origin, without the rules by which it is read.
+// placeOf returns the folder of an origin, without the rules for reading it.
 func placeOf(origin string) string {
 	return origin[:max(strings.LastIndexByte(origin, ' '), 0)]
 }

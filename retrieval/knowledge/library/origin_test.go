@@ -18,8 +18,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A base never answers from the documents of another folder, nor by rules that hold
-// no more: not after a restart, and not while it is being read anew.
+// A base never answers from the documents of another folder or by old rules: not after a restart,
+// and not while it is being read again.
 func TestSyncAnotherFolder(t *testing.T) {
 	dir := t.TempDir()
 	ours, theirs := newFolder(t, map[string]string{"a.md": "ant bee"}), newFolder(t, map[string]string{"b.md": "ant cat"})
@@ -76,9 +76,9 @@ func TestSyncAnotherFolder(t *testing.T) {
 	}
 }
 
-// Other rules give the documents of files other attributes, though no file changed;
-// those that Put wrote stay as they are, and what comes to the same is not written
-// again. A base that went through it is the one that did not.
+// New rules give the documents of files new attributes, even if no file has changed; documents
+// written by Put are unchanged, and documents with the same attributes are not written again. The
+// result equals that of a fresh base.
 func TestSyncOfOtherRules(t *testing.T) {
 	f := newFolder(t, map[string]string{"de/a.md": "---\nowner: hr\n---\n# Leave\n\nant", "en/b.md": "# Other\n\nbee", "c.txt": "cat"})
 	dir := filepath.Join(t.TempDir(), "state")
@@ -148,7 +148,7 @@ func TestSyncOfOtherRules(t *testing.T) {
 	rules = folder.Folder{ID: "kb", Path: f.path}
 	check(3, map[string]map[string]any{})
 
-	// Another process, and segments made anew, answer alike.
+	// Another process, and segments made again, give the same answers.
 	rules.Attributes = map[string]any{"lang": "xx"}
 	sync()
 	q := retrieval.Query{Text: "ant bee cat dog", Settings: retrieval.DefaultSettings(), Filter: &filter.Filter{Type: filter.Eq, Key: "lang", Value: "xx"}}

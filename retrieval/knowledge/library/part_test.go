@@ -12,13 +12,13 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// cutShort reads a folder until some of it is written.
+// cutShort reads a folder until part of it is written.
 func (f *testFolder) cutShort(l *library.Library) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	defer cancel()
 	_, err := l.Sync(ctx, folder.Folder{ID: "kb", Path: f.path}, func(p folder.Progress) {
-		if p.Done > 256 { // the first batch is written
+		if p.Done > 256 { // the first batch has been written
 			cancel()
 		}
 	})
@@ -27,8 +27,8 @@ func (f *testFolder) cutShort(l *library.Library) {
 	}
 }
 
-// A base whose folder was not read to the end answers from what there is of it, to
-// whoever opens it, and says that it is not all.
+// A base whose folder was not read completely answers from what has been read, in every process,
+// and marks the answers as partial.
 func TestReadInPart(t *testing.T) {
 	dir, f := t.TempDir(), numbered(t, 600)
 	l := opened(t, dir, library.Options{})
@@ -52,7 +52,7 @@ func TestReadInPart(t *testing.T) {
 	}
 	partly("after the first", true)
 
-	// It goes on where it was: what was read is not read again.
+	// Reading continues where it stopped: what was read is not read again.
 	l = opened(t, dir, library.Options{})
 	r := follow(t, dir, nil)
 	held := l.Base("kb").Content().Documents()
@@ -63,7 +63,7 @@ func TestReadInPart(t *testing.T) {
 	f.must(l.Close())
 	partly("read to the end", false)
 
-	// So it is where it was whole, and much is new.
+	// The same if the base was complete and much has changed.
 	l = opened(t, dir, library.Options{})
 	for i := range 600 {
 		f.write(numberedName(i), fmt.Sprintf("ant again %d", i))

@@ -10,13 +10,13 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// How much is written in one transaction, at most.
+// The limits of one transaction.
 const (
 	putDocuments = 256
-	putBytes     = 16 << 20 // of texts, but for a document that is larger by itself
+	putBytes     = 16 << 20 // of texts, unless a single document is larger
 )
 
-// CreateBase makes an empty base; one that exists already is left as it is.
+// CreateBase makes an empty base; it does nothing if the base exists.
 func (l *Library) CreateBase(ctx context.Context, id string) error {
 	return l.change(ctx, id, func(b *base) error {
 		if err := l.truth().CreateBase(ctx, id); err != nil || b.Content() != nil {
@@ -26,8 +26,8 @@ func (l *Library) CreateBase(ctx context.Context, id string) error {
 	})
 }
 
-// DeleteBase removes a base with all its documents. It is store.ErrNotFound if there
-// is none.
+// DeleteBase removes a base and all its documents. It returns store.ErrNotFound if there is no
+// such base.
 func (l *Library) DeleteBase(ctx context.Context, id string) error {
 	return l.change(ctx, id, func(b *base) error {
 		if err := l.truth().DeleteBase(ctx, id); err != nil {
@@ -41,13 +41,13 @@ func (l *Library) DeleteBase(ctx context.Context, id string) error {
 	})
 }
 
-// Put writes documents to a base, in place of those with the same ids, and returns how
-// many were new or different. The base answers from them when it returns. The error is
-// store.ErrNotFound if there is no such base. Where a document is refused, as for an
-// attribute that chunk.Attribute refuses, nothing is written.
+// Put writes documents to a base, replacing those with the same ids, and returns how many were new
+// or different. The base answers from them when Put returns. The error is store.ErrNotFound if
+// there is no such base. If a document is rejected, for example because of an attribute that
+// chunk.Attribute rejects, nothing is written.
 //
-// More than a few hundred documents are written in several transactions: where one fails,
-// those before it stay written.
+// More than a few hundred documents are written in several transactions; if one fails, the earlier
+// ones stay written.
 func (l *Library) Put(ctx context.Context, id string, documents ...chunk.Document) (changed int, err error) {
 	if documents, err = checkDocuments(documents); err != nil {
 		return 0, fmt.Errorf("write to knowledge %s: %w", id, err)
@@ -84,8 +84,8 @@ func (l *Library) Put(ctx context.Context, id string, documents ...chunk.Documen
 	return changed, err
 }
 
-// checkDocuments refuses what cannot stand in a list, a header or a prompt, and returns
-// the documents in the form of document.Normal.
+// checkDocuments rejects ids that cannot be shown in a list, a header or a prompt, and returns the
+// documents as chunk.Document.Normal does.
 func checkDocuments(documents []chunk.Document) (checked []chunk.Document, err error) {
 	checked = make([]chunk.Document, len(documents))
 	seen := make(map[string]bool, len(documents))
@@ -108,8 +108,8 @@ func checkDocuments(documents []chunk.Document) (checked []chunk.Document, err e
 	return checked, nil
 }
 
-// Delete removes documents; ids that are not there are no error. The base answers
-// without them when it returns. The error is store.ErrNotFound if there is no such base.
+// Delete removes documents; unknown ids are ignored. The base answers without the documents when
+// Delete returns. The error is store.ErrNotFound if there is no such base.
 func (l *Library) Delete(ctx context.Context, id string, ids ...string) error {
 	return l.change(ctx, id, func(b *base) error {
 		b.behind = true
@@ -120,9 +120,8 @@ func (l *Library) Delete(ctx context.Context, id string, ids ...string) error {
 	})
 }
 
-// putAll writes documents to the store and segments of them. Where that is cut short,
-// documents that are in no segment yet get into one with the next change, or when the
-// folder is opened.
+// putAll writes documents and their segments to the store. If it is interrupted, documents in no
+// segment get one with the next change or when the folder is opened.
 func (b *base) putAll(ctx context.Context, documents []store.Document) error {
 	done, err := b.state.takeSegment(ctx)
 	if err != nil {
@@ -172,7 +171,7 @@ func batches(documents []store.Document) (parts [][]store.Document) {
 	return parts
 }
 
-// settle lets a base answer from what was written, and starts a merge where one is due.
+// settle makes a base answer from what was written, and starts a merge if one is due.
 func (b *base) settle(ctx context.Context) error {
 	if err := b.refresh(ctx, true); err != nil {
 		return err

@@ -6,14 +6,13 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// StoredBases returns what the store says of all bases, by id, those included that
-// answer nothing at the moment.
+// StoredBases returns the stored data of all bases, by id, including those that do not answer now.
 func (l *Library) StoredBases(ctx context.Context) ([]store.Base, error) {
 	return l.truth().Bases(ctx)
 }
 
-// Lookup returns where those of the documents with the given ids came from that a
-// base has, by id. The error is store.ErrNotFound if there is no such base.
+// Lookup returns, by id, where those of the given documents came from that are in a base. The
+// error is store.ErrNotFound if there is no such base.
 func (l *Library) Lookup(ctx context.Context, base string, ids ...string) (map[string]store.Known, error) {
 	known, err := l.truth().Lookup(ctx, base, ids...)
 	return known, l.note(base, err)
@@ -25,7 +24,7 @@ func (l *Library) Document(ctx context.Context, base, id string) (store.Entry, e
 	return e, l.note(base, err)
 }
 
-// Stored returns what the store says of a base, or store.ErrNotFound.
+// Stored returns the stored data of a base, or store.ErrNotFound.
 func (l *Library) Stored(ctx context.Context, base string) (store.Base, error) {
 	b, err := l.truth().Base(ctx, base)
 	return b, l.note(base, err)

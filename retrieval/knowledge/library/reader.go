@@ -17,13 +17,13 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A reader is what turns documents into what the store and the index take.
+// A reader converts documents for the store and the index.
 type reader struct {
 	deps    knowledge.Deps
 	readers knowledge.Readers
 }
 
-// names returns those of the readers as hashes begin with them.
+// names returns the reader names as they begin document hashes.
 func (r reader) names() []store.Reader {
 	names := make([]store.Reader, len(r.readers))
 	for i, name := range r.readers {
@@ -32,34 +32,34 @@ func (r reader) names() []store.Reader {
 	return names
 }
 
-// read says how a document is read. For one that Put writes, rules is zero.
+// read identifies how a document is read. rules is zero for a document written by Put.
 type read struct {
-	reader knowledge.ReaderName    // of the format of its file
+	reader knowledge.ReaderName    // for the format of its file
 	rules  [folder.RulesBytes]byte // for its attributes
 }
 
-// prefix begins the hashes of documents that are read so. Where it changes, the file has to
-// be read again.
+// prefix returns the beginning of the hashes of documents that are read this way. If it changes,
+// the file must be read again.
 func (r read) prefix() []byte { return slices.Concat(r.reader[:], r.rules[:]) }
 
-// put is how documents are read that Put writes.
+// put is how documents written by Put are read.
 func (r reader) put() read { return read{reader: r.readers.OfPut()} }
 
-// hash returns the identity of a document as it was read: its prefix and the digest of the
-// document. A document whose hash is the same need not be read again.
+// hash returns the identity of a document as it was read: its prefix and digest. A document with
+// the same hash need not be read again.
 func (r read) hash(sum chunk.Sum) (hash [32]byte) {
 	copy(hash[:], r.prefix())
 	copy(hash[knowledge.ReaderBytes+folder.RulesBytes:], sum[:])
 	return hash
 }
 
-// current tells whether a document of this hash was cut as this process would cut it.
+// current reports whether a document with this hash was cut by a reader of this process.
 func (r reader) current(hash [32]byte) bool {
 	return r.readers.Has(knowledge.ReaderName(hash[:knowledge.ReaderBytes]))
 }
 
-// stale returns what documents that another reader has cut add to the sum of a base: their
-// chunks are not those that this reader would make, so the generation must differ.
+// stale returns the contribution to the sum of a base of documents cut by other readers: this
+// reader would make different chunks, so the generation must differ.
 func (r reader) stale(others []store.Stamp) (sum chunk.Sum) {
 	for _, d := range others {
 		sum = sum.Add(sha256.Sum256(chunk.Fields("stale", string(d.Hash[:]))))
@@ -67,7 +67,7 @@ func (r reader) stale(others []store.Stamp) (sum chunk.Sum) {
 	return sum
 }
 
-// cutAll cuts documents side by side.
+// cutAll cuts documents in parallel.
 func (r reader) cutAll(ctx context.Context, base string, documents []chunk.Document) ([]store.Document, error) {
 	out := make([]store.Document, len(documents))
 	g, gctx := errgroup.WithContext(ctx)
@@ -85,7 +85,7 @@ func (r reader) cutAll(ctx context.Context, base string, documents []chunk.Docum
 	return out, g.Wait()
 }
 
-// document returns a document that was read so in the form of the store.
+// document returns a document in the form of the store.
 func (r reader) document(cut knowledge.Cut, as read) store.Document {
 	d := store.Document{ID: cut.ID, Name: cut.Name, Kind: "text", Hash: as.hash(cut.Sum), Attributes: cut.Attributes, Sum: cut.Sum}
 	if cut.Markdown {
@@ -103,8 +103,8 @@ func (r reader) document(cut knowledge.Cut, as read) store.Document {
 	return d
 }
 
-// indexed returns a document of the store as it goes into the index. What another reader
-// counted is left out, as this one may count otherwise.
+// indexed returns a stored document in the form for the index. Token counts by another reader are
+// left out, as this one may count differently.
 func (r reader) indexed(e *store.Entry) index.Document {
 	counted := r.current(e.Hash)
 	d := index.Document{Row: e.Row, ID: e.ID, Name: e.Name, Attributes: chunk.Encoded(e.Attributes), Chunks: make([]chunk.Chunk, len(e.Chunks))}

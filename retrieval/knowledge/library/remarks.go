@@ -9,14 +9,14 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A remark is what a Sync says of a file that it does not read again.
+// A remark is what a Sync reports about a file that it does not read again.
 type remark struct {
 	Skip  *folder.Skip  `json:"skip,omitempty"`
 	Notes []folder.Note `json:"notes,omitempty"`
 	Read  bool          `json:"read,omitempty"` // see syncFile.read
 }
 
-// readRemarks reads what was noted of the files of the base.
+// readRemarks reads the stored remarks on the files of the base.
 func (s *syncing) readRemarks(ctx context.Context) error {
 	list, err := s.l.truth().Remarks(ctx, s.b.ID())
 	s.remarks = make(map[string]store.Remark, len(list))
@@ -26,8 +26,8 @@ func (s *syncing) readRemarks(ctx context.Context) error {
 	return err
 }
 
-// asNoted tells whether a file is, and has as many documents, as a remark on it says; without
-// a remark, whether it has documents.
+// asNoted reports whether a file and its number of documents match the remark on it; without a
+// remark, whether it has documents.
 func (s *syncing) asNoted(f *syncFile) bool {
 	r, noted := s.remarks[f.name]
 	if !noted {
@@ -37,7 +37,7 @@ func (s *syncing) asNoted(f *syncFile) bool {
 		r.Documents == len(s.known[f.name]) && json.Valid([]byte(r.Text))
 }
 
-// recall gives a file what a remark says; the zero remark says nothing.
+// recall restores a file's state from a remark; the zero Remark changes nothing.
 func (f *syncFile) recall(r store.Remark) {
 	var said remark
 	if r.Source == "" || json.Unmarshal([]byte(r.Text), &said) != nil {
@@ -46,9 +46,8 @@ func (f *syncFile) recall(r store.Remark) {
 	f.skip, f.notes, f.read = said.Skip, said.Notes, said.Read
 }
 
-// noteRemarks notes what is to be said of the files of a batch, before their documents are
-// written: if the process is killed between, there are other documents than a remark says,
-// and the file is read again.
+// noteRemarks stores remarks on the files of a batch before their documents are written. If the
+// process is killed in between, the documents do not match the remark, and the file is read again.
 func (s *syncing) noteRemarks(ctx context.Context, batch []*syncFile) error {
 	var remarks []store.Remark
 	var forget []string
@@ -72,7 +71,7 @@ func (s *syncing) noteRemarks(ctx context.Context, batch []*syncFile) error {
 	return s.setRemarks(ctx, remarks, forget)
 }
 
-// forgetRest forgets remarks on files that are gone.
+// forgetRest removes remarks on files that are gone.
 func (s *syncing) forgetRest(ctx context.Context) error {
 	var forget []string
 	for name := range s.remarks {

@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// A countingFS counts how often each file is opened, and refuses one.
+// A countingFS counts how often each file is opened, and fails for one.
 type countingFS struct {
 	fs.FS
 	refused string
@@ -38,8 +38,8 @@ func (c *countingFS) ReadDir(name string) ([]fs.DirEntry, error) { return fs.Rea
 func (c *countingFS) Lstat(name string) (fs.FileInfo, error)     { return fs.Lstat(c.FS, name) }
 func (c *countingFS) ReadLink(name string) (string, error)       { return fs.ReadLink(c.FS, name) }
 
-// What is wrong with a file is told each time, and the file is read again only when it has
-// changed, over restarts too.
+// Problems of a file are reported each time, but the file is read again only when it has changed,
+// also across restarts.
 func TestSyncRemembersWhatCannotBeRead(t *testing.T) {
 	f := newFolder(t, map[string]string{
 		"good.md":      "# Ant\n\nAn ant.",
@@ -89,7 +89,7 @@ func TestSyncRemembersWhatCannotBeRead(t *testing.T) {
 		}
 	}
 
-	// One changes and is still broken, one is in order now, one is gone.
+	// One changes and is still broken, one is repaired, one is removed.
 	f.write("bad.json", `{"b":`)
 	f.write("part.jsonl", `{"id":"a","text":"first"}`+"\n")
 	f.must(os.Remove(filepath.Join(f.path, "nul.txt")))
@@ -103,7 +103,7 @@ func TestSyncRemembersWhatCannotBeRead(t *testing.T) {
 	if fourth, opens := sync(); len(opens) != 1 || cmp.Diff(said(third), said(fourth)) != "" {
 		t.Errorf("opened %v, said %v", opens, said(fourth))
 	}
-	f.write("nul.txt", "a\x00b") // what was said of a file that is gone is forgotten, and said anew
+	f.write("nul.txt", "a\x00b") // the remark on the removed file was deleted, and is made again
 	if _, opens := sync(); opens["nul.txt"] != 1 {
 		t.Errorf("opened %v", opens)
 	}

@@ -15,19 +15,18 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A view is what the store says of a base, and which documents its segments lack.
+// A view is the stored state of a base, with the documents that its segments lack.
 type view struct {
 	store.View
 	uncovered []int64 // rows of documents that are in no segment
 }
 
-// maxLooks is how often gather starts again because files were removed while it opened
-// them.
+// maxLooks is how often gather starts again because files were removed while it opened them.
 const maxLooks = 10
 
-// gather opens the segments of a base; those of its Content are open already. A writer
-// drops damaged segments, and makes new ones of documents that are in none, if there is
-// room; a follower can do neither. View has the documents that are still in no segment.
+// gather opens the segments of a base, reusing those of its Content. A writer drops damaged
+// segments and, if there is disk space, makes new ones for documents that are in none; a follower
+// can do neither. The view lists the documents that are still in no segment.
 func (b *base) gather(ctx context.Context) (index.Segments, view, error) {
 	covered := false
 	for looks := 0; ; looks++ {
@@ -56,9 +55,9 @@ func (b *base) gather(ctx context.Context) (index.Segments, view, error) {
 	}
 }
 
-// lookAgain tells whether gather should start again because of damaged segments. A
-// follower does where the writer has changed the list of segments meanwhile, most likely
-// by a merge; a writer does when it has dropped them.
+// lookAgain reports whether gather should start again because of damaged segments: in a follower
+// if the writer has changed the list of segments meanwhile, most likely by a merge; in a writer if
+// it has dropped them.
 func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]error) bool {
 	if !b.state.writes() && b.state.moved(ctx, v) {
 		return true
@@ -71,7 +70,7 @@ func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]er
 		}
 		b.report(name, err)
 	}
-	if others > 0 { // after an upgrade these are all there are
+	if others > 0 { // after an upgrade this is every segment
 		b.report("", fmt.Errorf("%d segments are made again: %w", others, bm25.ErrVersion))
 	}
 	if !b.state.writes() {
@@ -79,7 +78,7 @@ func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]er
 	}
 	for name := range damage {
 		if err := b.state.truth().DropSegments(ctx, b.ID(), name); err != nil && !errors.Is(err, store.ErrNotFound) {
-			b.report(name, err) // such as for want of room: the next change tries again
+			b.report(name, err) // for example, no disk space: the next change tries again
 			return false
 		}
 		delete(b.bad, name)
@@ -87,15 +86,15 @@ func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]er
 	return true
 }
 
-// moved tells whether a base has other segments by now than a view says.
+// moved reports whether the segments of a base have changed since the view was made.
 func (l *state) moved(ctx context.Context, v store.View) bool {
 	now, err := l.truth().View(ctx, v.Base.ID, l.reader.names()...)
 	same := func(a, b store.Segment) bool { return a.Name == b.Name }
 	return err == nil && !(slices.EqualFunc(v.Segments, now.Segments, same) && slices.Equal(v.Damaged, now.Damaged))
 }
 
-// open opens the segments that a view names; nil stands for one that is damaged. A file
-// that the system refuses to open for now is an error, as it need not be made again.
+// open opens the segments of a view; a damaged one is nil. If the system refuses to open a file
+// for now, that is an error, because the file need not be made again.
 func (b *base) open(ctx context.Context, v store.View) (segments []*index.Segment, damage map[string]error, err error) {
 	damage = map[string]error{}
 	for _, name := range v.Damaged {
@@ -125,14 +124,14 @@ func (b *base) open(ctx context.Context, v store.View) (segments []*index.Segmen
 	return segments, damage, nil
 }
 
-// useless tells whether an error is about a file that has to be made again.
+// useless reports whether an error means that the file must be made again.
 func useless(err error) bool {
 	var damaged *store.SegmentError
 	return errors.Is(err, index.ErrDamaged) || errors.Is(err, bm25.ErrDamaged) || errors.Is(err, bm25.ErrVersion) ||
 		errors.Is(err, fs.ErrNotExist) || errors.Is(err, bm25.ErrNotAFile) || errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)
 }
 
-// openSegment opens a segment that the store has.
+// openSegment opens a stored segment.
 func (l *state) openSegment(ctx context.Context, seg store.Segment) (*index.Segment, error) {
 	var image []byte
 	var owner *bm25.MappedFile
@@ -152,8 +151,8 @@ func (l *state) openSegment(ctx context.Context, seg store.Segment) (*index.Segm
 	return s, err
 }
 
-// match finds out which documents of segments are still in the base, and which of those in
-// the base are in no segment. A nil segment has none.
+// match determines which documents of segments are still in the base, and which documents of the
+// base are in no segment. A nil segment has none.
 func match(segments []*index.Segment, v store.View, before *knowledge.Content) (live index.Segments, uncovered []int64) {
 	held := map[*index.Segment]*index.Live{}
 	if before != nil {
@@ -175,12 +174,12 @@ func match(segments []*index.Segment, v store.View, before *knowledge.Content) (
 	return live, uncovered
 }
 
-// gone returns the documents of a segment that are not in the base, and marks those
-// that are as found. covers are the rows in the segment, ascending as those of the documents are.
+// gone returns the documents of a segment that are not in the base, and marks the others as found.
+// covers are the rows in the segment; covers and documents are in ascending order.
 func gone(s *index.Segment, covers, documents []int64, found []bool) bm25.Bitmap {
 	dead := map[int64]bool{}
 	i := 0
-	if len(covers) > 0 { // most segments are of documents that follow one another
+	if len(covers) > 0 { // most segments hold consecutive documents
 		i, _ = slices.BinarySearch(documents, covers[0])
 	}
 	for _, row := range covers {
@@ -199,14 +198,14 @@ func gone(s *index.Segment, covers, documents []int64, found []bool) bm25.Bitmap
 	return s.WithRows(dead)
 }
 
-// entriesPage is how many documents are read of the store at a time; entriesLimited where
-// memory is limited, since each of them may be large.
+// entriesPage is how many documents are read from the store at a time; entriesLimited applies if
+// memory is limited, since each may be large.
 const (
 	entriesPage    = 256
 	entriesLimited = 8
 )
 
-// segmentMemory returns how much memory making a segment may take, 0 for any.
+// segmentMemory returns the memory that making a segment may take, 0 for no limit.
 func (l *state) segmentMemory() int64 {
 	if free := l.reader.deps.Room; free.Limited() {
 		return free.Segment()
@@ -214,9 +213,9 @@ func (l *state) segmentMemory() int64 {
 	return 0
 }
 
-// takeSegment waits for the memory to make a segment, for those who hold no grant, and returns
-// what gives it back. Where there is none although nobody else takes any, it is made all the
-// same: what was written is to be found.
+// takeSegment waits for the memory to make a segment, for callers that hold no grant, and returns
+// a function that releases it. If there is not enough although nobody else holds any, the segment
+// is made anyway, so that what was written can be found.
 func (l *state) takeSegment(ctx context.Context) (done func(), err error) {
 	memory := l.reader.deps.Room.Segment()
 	grant, err := l.reader.deps.Room.Take(ctx, memory, memory)
@@ -229,7 +228,7 @@ func (l *state) takeSegment(ctx context.Context) (done func(), err error) {
 	return grant.Release, nil
 }
 
-// cover makes segments of documents in the store.
+// cover makes segments of stored documents.
 func (b *base) cover(ctx context.Context, rows []int64, emit func(image []byte, rows []int64) error) error {
 	done, err := b.state.takeSegment(ctx)
 	if err != nil {
@@ -263,8 +262,8 @@ func (b *base) putSegment(ctx context.Context) func(image []byte, rows []int64) 
 	}
 }
 
-// met handles damage that a search met. The search has failed; the segment is made again
-// in the background, once for each file.
+// met handles damage found by a search that failed. The segment is made again in the background,
+// once for each file.
 func (b *base) met(e *index.DamageError) {
 	b.state.inBackground(func(ctx context.Context) {
 		err := b.state.change(ctx, b.ID(), func(b *base) error {

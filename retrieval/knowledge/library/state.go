@@ -13,37 +13,37 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A Standing is what a Library may do with its folder.
+// A Standing is the access that a Library has to its folder.
 type Standing int
 
-// The standings.
+// The kinds of access.
 const (
-	Apart     Standing = iota // it is not open
-	Following                 // it is open for reading
+	Apart     Standing = iota // not open
+	Following                 // open for reading
 	Writing
 )
 
-// A state is what a library shares with its bases: the state folder, the store that is
-// open, and what is known to be wrong.
+// A state is what a library shares with its bases: the state folder, the open store, and known
+// errors.
 type state struct {
 	reader  reader
 	options Options
 	dir     string
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	store    *store.Store
 	standing Standing
-	stuck    error // why Follow could not look the last time
+	stuck    error // error of the last poll by Follow
 	bases    map[string]*base
 
-	life       context.Context // of the work in the background
+	life       context.Context // for background work
 	end        context.CancelFunc
 	background sync.WaitGroup
-	merging    chan struct{} // held by the one merge at a time
+	merging    chan struct{} // a semaphore: only one merge runs at a time
 }
 
-// New returns the library of a folder that is not open yet. Until Open its bases answer
-// like bases that are still to be indexed.
+// New returns the library of a folder that is not open yet. Until Open its bases answer as if they
+// were not indexed yet.
 func New(ctx context.Context, dir string, deps knowledge.Deps, o Options) (*Library, error) {
 	if o.Trouble == nil {
 		o.Trouble = func(Trouble) {}
@@ -63,11 +63,10 @@ func New(ctx context.Context, dir string, deps knowledge.Deps, o Options) (*Libr
 	return l, nil
 }
 
-// Open opens the folder, to write it or to follow its writer, in place of what is open. If
-// it fails, what is open stays open. Bases that answer go on with the Content they have
-// until Load or Follow refreshes them.
+// Open opens the folder, to write it or to follow its writer, replacing the open store. If it
+// fails, the open store stays open. Bases keep their Content until Load or Follow refreshes them.
 //
-// Its errors are those of store.Open and store.OpenReadOnly.
+// It returns the errors of store.Open and store.OpenReadOnly.
 func (l *state) Open(ctx context.Context, write bool) error {
 	standing := Following
 	var s *store.Store
@@ -87,7 +86,7 @@ func (l *state) Open(ctx context.Context, write bool) error {
 	return l.swap(s, standing)
 }
 
-// Leave ends the use of the folder until it is opened again.
+// Leave stops using the folder until it is opened again.
 func (l *state) Leave(ctx context.Context) error {
 	empty, err := store.Empty(ctx)
 	if err != nil {
@@ -96,8 +95,7 @@ func (l *state) Leave(ctx context.Context) error {
 	return l.swap(empty, Apart)
 }
 
-// swap puts a store in place of the one that is open, which is closed when the reads
-// under way on it have ended.
+// swap replaces the open store. The old one is closed when the reads in progress on it have ended.
 func (l *state) swap(s *store.Store, standing Standing) error {
 	l.mu.Lock()
 	if l.life.Err() != nil {
@@ -116,7 +114,7 @@ func (l *state) swap(s *store.Store, standing Standing) error {
 	return nil
 }
 
-// Standing tells what the library may do with its folder at present.
+// Standing returns the current access to the folder.
 func (l *state) Standing() Standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,15 +123,15 @@ func (l *state) Standing() Standing {
 
 func (l *state) writes() bool { return l.Standing() == Writing }
 
-// Replaced tells whether the database is no longer the one that was opened.
+// Replaced reports whether the database file has been replaced since it was opened.
 func (l *state) Replaced(ctx context.Context) bool {
 	_, err := l.truth().Version(ctx)
 	return errors.Is(err, store.ErrReplaced)
 }
 
-// Wrong returns what is known to be wrong with a base, nil for nothing: damage in its
-// documents that was met since the folder was opened, else the error of the last attempt
-// to let it answer as the store has it. For "" it is why Follow cannot read the store.
+// Wrong returns what is known to be wrong with a base, or nil: damage in its documents found since
+// the folder was opened, or else the error of the last attempt to refresh it from the store. For
+// "" it returns why Follow cannot read the store.
 func (l *state) Wrong(base string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +144,7 @@ func (l *state) Wrong(base string) error {
 	return nil
 }
 
-// Troubled returns the ids of the bases for which Wrong has an error, sorted.
+// Troubled returns the ids of the bases for which Wrong returns an error, sorted.
 func (l *state) Troubled() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +152,7 @@ func (l *state) Troubled() []string {
 	return slices.DeleteFunc(ids, func(id string) bool { return l.bases[id].damage == nil && l.bases[id].unshown == nil })
 }
 
-// note returns an error; if it tells of damage in a base, Wrong has it from now on.
+// note returns err. If it indicates damage in a base, Wrong returns it from now on.
 func (l *state) note(base string, err error) error {
 	corrupt, foreign := (*store.CorruptError)(nil), (*store.ForeignError)(nil)
 	if errors.As(err, &corrupt) || errors.As(err, &foreign) {
@@ -166,8 +164,8 @@ func (l *state) note(base string, err error) error {
 	return err
 }
 
-// Base returns a base to search, always the same one for an id. While no such base exists,
-// it answers like one that is still to be indexed.
+// Base returns the base with an id, always the same one. Until it exists in the store, it answers
+// as if it were not indexed yet.
 func (l *state) Base(id string) *knowledge.Base { return l.base(id).Base }
 
 func (l *state) base(id string) *base {
@@ -181,7 +179,7 @@ func (l *state) base(id string) *base {
 	return b
 }
 
-// Bases returns the ids of the bases that exist, sorted.
+// Bases returns the ids of the bases that have a Content, sorted.
 func (l *state) Bases() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,14 +187,14 @@ func (l *state) Bases() []string {
 	return slices.DeleteFunc(ids, func(id string) bool { return l.bases[id].Content() == nil })
 }
 
-// truth returns the store, which a follower opens again when its file was replaced.
+// truth returns the open store; a follower reopens it if its file is replaced.
 func (l *state) truth() *store.Store {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.store
 }
 
-// change runs f alone: calls for the same base wait for each other.
+// change runs f exclusively: calls for the same base wait for each other.
 func (l *state) change(ctx context.Context, id string, f func(*base) error) error {
 	b := l.base(id)
 	select {
@@ -213,7 +211,7 @@ func (l *state) change(ctx context.Context, id string, f func(*base) error) erro
 	return l.note(id, b.Content().Guard(func() error { return f(b) }))
 }
 
-// inBackground runs f unless the library is being closed.
+// inBackground runs f in a goroutine unless the library is being closed.
 func (l *state) inBackground(f func(ctx context.Context)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

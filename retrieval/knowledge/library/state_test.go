@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A library follows while another one writes, and writes when that one has ended; its
-// bases are the same all the time.
+// A library follows while another one writes, and writes when that one has closed; its bases stay
+// the same.
 func TestFollowerBecomesWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	l, err := library.New(t.Context(), dir, deps(), library.Options{Trouble: func(x library.Trouble) { t.Errorf("%+v", x) }})
@@ -62,8 +62,7 @@ func TestFollowerBecomesWriter(t *testing.T) {
 	f.must(l.Open(t.Context(), true)) // the lock is free again
 }
 
-// Of a base that is damaged it is known until the folder is opened anew; the others
-// answer.
+// Damage of a base is known until the folder is reopened; the other bases answer.
 func TestWrongBase(t *testing.T) {
 	dir := t.TempDir()
 	l := opened(t, dir, library.Options{})
@@ -104,7 +103,7 @@ func TestWrongBase(t *testing.T) {
 	}
 }
 
-// Bases that are not wanted do not answer, to a follower either.
+// Bases that are not wanted do not answer, also in a follower.
 func TestUnwanted(t *testing.T) {
 	dir := t.TempDir()
 	w := opened(t, dir, library.Options{})

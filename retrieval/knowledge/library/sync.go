@@ -14,42 +14,42 @@ import (
 )
 
 const (
-	// syncFiles and syncBytes bound the files that are read at a time.
+	// syncFiles and syncBytes limit the files that are read at a time.
 	syncFiles = 256
 	syncBytes = 32 << 20
-	// settled is how old a file's time must be to identify its version: two versions that
-	// are written within a tick of the file system's clock have the same time.
+	// settled is how old a file's time must be to identify its version: two versions written
+	// within one tick of the file system's clock have the same time.
 	settled = 2 * time.Second
 )
 
-// Sync makes a base hold what is in a folder, which is made where it is missing. The
-// base answers from what it held until everything is in place; what was read stays
-// even if Sync fails half-way. Documents that Put wrote are left alone, unless a file
-// has their id. A base is kept with one folder and by one set of rules: while others
-// take their place, it answers like one that is still to be indexed.
+// Sync makes a base hold what is in a folder, and creates the base if it does not exist. The base
+// answers from its old content until the new one is complete; what was read is kept even if Sync
+// fails half-way. Documents that Put wrote are left alone, unless a file has their id. A base is
+// kept with one folder and one set of rules: while these are replaced by others, it answers as if
+// it were not indexed yet.
 //
-// A file is not read again if its size, its times, the reader of its format and the folder's
-// rules for attributes are the same as when it was read, even if it was broken, too large or
-// generated: what was wrong is reported from memory, over restarts too. Only a file that the
-// system refuses to read is tried each time. A file that is read again and says the same
-// changes nothing. The documents of a file that the system refuses to read stay, and so do those
-// of files below such a folder, unless the rules have changed; the documents of every
-// other file that yields none any more, because it is gone, too large or no longer text,
-// are removed. The report is that of knowledge.Load, whatever was read again.
+// A file is not read again if its size, its times, the reader of its format and the folder's rules
+// for attributes are the same as when it was read. This holds even if it was broken, too large or
+// generated; the problem is then reported from the stored remark, also after restarts. Only a file
+// that the system refuses to read is tried each time. A file that is read again with the same
+// result changes nothing. If the system refuses to read a file or a folder, its documents stay,
+// unless the rules have changed; documents of any other file that yields none any more, because it
+// is gone, too large or no longer text, are removed. The report is that of knowledge.Load,
+// whatever was read again.
 //
-// Where too many files are gone since the last walk of the whole folder, which is a Sync or
-// the first Update an hour after one, the base stays as it was, and the error is a
-// *GoneError, until the files are back or AcceptDeletions is set.
+// If too many files have disappeared since the last walk of the whole folder, which is a Sync or
+// the first Update an hour after one, the base stays as it was, and the error is a *GoneError,
+// until the files are back or AcceptDeletions is set.
 func (l *Library) Sync(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
 	return l.sync(ctx, f, true, progress)
 }
 
-// Update is Sync for a folder in which something has changed, most likely.
+// Update is Sync for a folder in which something has probably changed.
 func (l *Library) Update(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
 	return l.sync(ctx, f, false, progress)
 }
 
-// Look is folder.Look, by the library's means of reading.
+// Look is folder.Look with the PDF reader of the library.
 func (l *Library) Look(ctx context.Context, f folder.Folder, enter func(dir string)) (digest uint64) {
 	return folder.Look(ctx, f, l.reader.deps.PDF, enter)
 }
@@ -63,7 +63,7 @@ func (l *Library) sync(ctx context.Context, f folder.Folder, whole bool, progres
 	return l.syncSource(ctx, source, f, whole, progress)
 }
 
-// syncSource is Sync or Update of what a source holds.
+// syncSource runs Sync or Update with the files of source.
 func (l *Library) syncSource(ctx context.Context, source *folder.Source, f folder.Folder, whole bool, progress func(folder.Progress)) (report folder.Report, err error) {
 	rules, err := folder.NewRules(f)
 	if err != nil {
@@ -87,7 +87,7 @@ func (l *Library) syncSource(ctx context.Context, source *folder.Source, f folde
 	return report, err
 }
 
-// A syncing is one Sync.
+// A syncing is the state of one Sync.
 type syncing struct {
 	l       *Library
 	b       *base
@@ -96,15 +96,15 @@ type syncing struct {
 	rules   folder.Rules
 	account *folder.Account
 	own     string // the origin of the folder
-	anew    bool   // what the base holds is from another folder, or was read by other rules
+	anew    bool   // the base holds documents of another folder or read by other rules
 	whole   bool   // see checkGone
 
 	known   map[string][]store.Known // by source
 	ids     map[string]store.Known   // all
-	remarks map[string]store.Remark  // likewise
-	seen    map[string]bool          // ids that the files have
-	names   map[string]bool          // of the files
-	sources []uint64                 // keys of the files that documents come from
+	remarks map[string]store.Remark  // by source
+	seen    map[string]bool          // ids of documents in the files
+	names   map[string]bool          // names of the files
+	sources []uint64                 // keys of the files that have documents
 	writer  index.Writer
 	wrote   bool
 }
@@ -157,8 +157,8 @@ func (s *syncing) run(ctx context.Context, progress func(folder.Progress)) error
 	return s.finish(ctx)
 }
 
-// keep keeps the documents of a file, unless they come from another folder or have their
-// attributes by other rules: filters would let them pass by mistake.
+// keep keeps the documents of a file, unless they come from another folder or got their attributes
+// by other rules: filters could let them pass by mistake.
 func (s *syncing) keep(file string) {
 	if s.anew {
 		return
@@ -197,7 +197,7 @@ func (s *syncing) removeRest(ctx context.Context) error {
 	return s.forgetRest(ctx)
 }
 
-// flush makes the last segment.
+// flush writes the last segment.
 func (s *syncing) flush(ctx context.Context) error {
 	done, err := s.l.takeSegment(ctx)
 	if err != nil {
@@ -207,14 +207,14 @@ func (s *syncing) flush(ctx context.Context) error {
 	return s.writer.Flush()
 }
 
-// forget drops what is only of use until all is written: the segments, whose files are read
-// next, need the memory.
+// forget releases what is not needed once everything is written: refreshing the base needs the
+// memory.
 func (s *syncing) forget() {
 	s.known, s.ids, s.remarks, s.seen, s.names, s.sources, s.writer = nil, nil, nil, nil, nil, nil, index.Writer{}
 	s.l.reader.deps.Room.Return()
 }
 
-// finish lets the base answer from what is there now, and completes the report.
+// finish makes the base answer from the new state, and completes the report.
 func (s *syncing) finish(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A testFolder is one on disk whose files have times that tell them apart.
+// A testFolder is a folder on disk whose files have distinct times.
 type testFolder struct {
 	t    testing.TB
 	path string
@@ -58,7 +58,7 @@ func (f *testFolder) touch(name string) {
 	f.must(os.Chtimes(filepath.Join(f.path, name), f.now, f.now))
 }
 
-// documents are what the folder holds.
+// documents returns the documents of the folder.
 func documents(texts map[string]string) map[string]chunk.Document {
 	out := map[string]chunk.Document{}
 	for name, text := range texts {
@@ -67,7 +67,7 @@ func documents(texts map[string]string) map[string]chunk.Document {
 	return out
 }
 
-// sync syncs and returns how many documents were cut.
+// sync runs Sync and returns its report.
 func (f *testFolder) sync(l *library.Library) folder.Report {
 	f.t.Helper()
 	report, err := l.Sync(f.t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil)
@@ -75,7 +75,7 @@ func (f *testFolder) sync(l *library.Library) folder.Report {
 	return report
 }
 
-// rows are the rows of the documents: one that is written anew has another.
+// rows returns the rows of the documents: a rewritten document has a new one.
 func rows(t testing.TB, l *library.Library) map[string]int64 {
 	t.Helper()
 	list, err := l.Documents(t.Context(), "kb", "", 1000)
@@ -104,7 +104,7 @@ func TestSync(t *testing.T) {
 	sameAnswers(t, l.Base("kb"), fresh(t, documents(texts)))
 	before := rows(t, l)
 
-	// What says the same is not written again, nor is what was only touched.
+	// Unchanged documents are not written again, nor are files that were only touched.
 	f.touch("leave.md")
 	if again := f.sync(l); again.Files != report.Files || again.Chunks != report.Chunks || again.Unchanged != len(texts) || again.Added+again.Written != 0 {
 		t.Errorf("again: %+v, first %+v", again, report)
@@ -146,8 +146,8 @@ func TestSyncDoesNotTrustFreshTimes(t *testing.T) {
 	}
 }
 
-// Images and archives give all versions of a file one time: where the system tells
-// when a file was changed, another one of the same size is seen.
+// Images and archives give all versions of a file the same time: if the system provides the change
+// time, another version of the same size is noticed.
 func TestSyncSeesWhatTimesHide(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the system does not tell")
@@ -167,7 +167,7 @@ func TestSyncSeesWhatTimesHide(t *testing.T) {
 	}
 }
 
-// What Put wrote and what files hold live side by side.
+// Documents written by Put and documents of files coexist.
 func TestSyncLeavesPut(t *testing.T) {
 	texts := map[string]string{"a.md": "ant", "b.md": "bee"}
 	f := newFolder(t, texts)
@@ -181,7 +181,7 @@ func TestSyncLeavesPut(t *testing.T) {
 	want := documents(texts)
 	want["put"] = put
 	sameAnswers(t, l.Base("kb"), fresh(t, want))
-	// One that Put wrote over a file's is the file's again after the next Sync.
+	// A document of a file that Put overwrote is restored by the next Sync.
 	if n, err := l.Put(t.Context(), "kb", chunk.Document{ID: "a.md", Text: "dog"}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -189,7 +189,7 @@ func TestSyncLeavesPut(t *testing.T) {
 	sameAnswers(t, l.Base("kb"), fresh(t, want))
 }
 
-// denied is a file system some names of which cannot be read.
+// denied is a file system in which some names cannot be read.
 type denied struct {
 	fstest.MapFS
 	names map[string]bool
@@ -209,7 +209,8 @@ func (d denied) ReadDir(name string) ([]fs.DirEntry, error) {
 	return d.MapFS.ReadDir(name)
 }
 
-// What cannot be read for now stays; what is no longer text goes.
+// Documents of files that cannot be read for now stay; those of files that are no longer text are
+// removed.
 func TestSyncKeepsUnreadable(t *testing.T) {
 	texts := map[string]string{"a.md": "ant", "d/b.md": "bee", "d/e/c.md": "cat", "x.txt": "dog"}
 	files := denied{fstest.MapFS{}, map[string]bool{}}
@@ -247,7 +248,7 @@ func TestSyncKeepsUnreadable(t *testing.T) {
 	sameAnswers(t, l.Base("kb"), fresh(t, documents(texts)))
 }
 
-// A folder that is not there changes nothing.
+// A folder that does not exist changes nothing.
 func TestSyncWithoutFolder(t *testing.T) {
 	texts := knowledgetest.Handbook()
 	f := newFolder(t, texts)
@@ -259,8 +260,7 @@ func TestSyncWithoutFolder(t *testing.T) {
 	sameAnswers(t, l.Base("kb"), fresh(t, documents(texts)))
 }
 
-// Documents that another version has cut are not taken for those that this one
-// would make of them, and are cut again.
+// Documents that another version has cut have another generation, and are cut again.
 func TestReaderVersion(t *testing.T) {
 	texts, dir := knowledgetest.Handbook(), t.TempDir()
 	f := newFolder(t, texts)
@@ -288,8 +288,8 @@ func TestReaderVersion(t *testing.T) {
 	sameAnswers(t, l.Base("kb"), fresh(t, documents(texts)))
 }
 
-// A record's own attributes are weaker than the folder's, and what is left out is told
-// by every Sync.
+// A record's own attributes are weaker than the folder's, and what is left out is reported by
+// every Sync.
 func TestRecordAttributes(t *testing.T) {
 	f := newFolder(t, map[string]string{
 		"public/faq.jsonl": `{"id":"q","text":"ant","audience":"everyone","owner":"hr","year":2024}` + "\n",
@@ -318,7 +318,7 @@ func TestRecordAttributes(t *testing.T) {
 	}
 }
 
-// changeTime is when the system changed a file; 0 where it does not tell.
+// changeTime returns the change time of a file; 0 if the system does not provide it.
 func changeTime(t *testing.T, name string) int64 {
 	t.Helper()
 	info, err := os.Stat(name)
@@ -328,8 +328,8 @@ func changeTime(t *testing.T, name string) int64 {
 	return folder.ChangeTime(info)
 }
 
-// A generated file is read when .sidenoteignore asks for it, and no longer when it does not,
-// though the file itself stays as it is.
+// A generated file is read when .sidenoteignore requests it, and no longer when it does not,
+// although the file itself has not changed.
 func TestSyncGeneratedOnDemand(t *testing.T) {
 	f := newFolder(t, map[string]string{"a.md": "ant", "bundle.js": strings.Repeat("bee();", 500)})
 	l := opened(t, store.Memory, library.Options{})

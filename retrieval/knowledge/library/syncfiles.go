@@ -24,20 +24,20 @@ type syncFile struct {
 	name     string
 	as       read
 	size     int64
-	modified time.Time // zero where the next version may have the same time
+	modified time.Time // zero if the next version may have the same time
 	changed  int64     // see folder.Source.Mark
 
 	unchanged bool
-	skip      *folder.Skip     // why all of it, or a part, was not read
+	skip      *folder.Skip     // why all or part of it was not read
 	notes     []folder.Note    // what was left out of its documents
-	read      bool             // in part at least
-	same      []store.Known    // documents that say the same as before
-	documents []store.Document // others
+	read      bool             // at least in part
+	same      []store.Known    // documents that have not changed
+	documents []store.Document // new or changed ones
 	chunks    int
 	bytes     int
 }
 
-// files reads the files in batches, each as large as may be in memory.
+// files reads the files in batches that fit into memory.
 func (s *syncing) files(ctx context.Context, names []string) error {
 	if s.l.reader.deps.Room.Limited() {
 		return s.filesWithin(ctx, names)
@@ -61,12 +61,12 @@ func (s *syncing) files(ctx context.Context, names []string) error {
 	return nil
 }
 
-// look finds out whether a file has to be read.
+// look determines whether a file must be read.
 func (s *syncing) look(name string) *syncFile {
 	f := &syncFile{name: name, as: read{reader: s.l.reader.readers[s.source.Format(name)], rules: s.rules.Name}}
 	info, err := fs.Stat(s.source.FS, name)
 	if err != nil {
-		return f // reading it says what is wrong
+		return f // reading it reports the error
 	}
 	f.size, f.modified, f.changed = info.Size(), info.ModTime(), s.source.Mark(name, info)
 	if time.Since(f.modified) < settled {
@@ -82,7 +82,7 @@ func (s *syncing) look(name string) *syncFile {
 	return f
 }
 
-// apart tells whether a file is to be extracted in a process of its own.
+// apart reports whether a file must be extracted in a child process.
 func (s *syncing) apart(f *syncFile) bool {
 	if f.unchanged {
 		return false
@@ -91,8 +91,8 @@ func (s *syncing) apart(f *syncFile) bool {
 	return format == extract.PDF || format == extract.DOCX || lightFactor(format)*f.size > s.l.reader.deps.Room.Free()/2
 }
 
-// filesWithin is files within a limit of memory: small files in batches that surely fit, and
-// each of the others by itself, in a process that may die alone.
+// filesWithin is files with limited memory: small files in batches that surely fit, and each of
+// the others by itself in a child process that may crash without harm.
 func (s *syncing) filesWithin(ctx context.Context, names []string) error {
 	var batch []*syncFile
 	memory := int64(0)
@@ -126,7 +126,7 @@ func (s *syncing) filesWithin(ctx context.Context, names []string) error {
 	return flush(true)
 }
 
-// light reads a batch of files that together take so many bytes of memory, and writes it.
+// light reads and writes a batch of files that together need the given memory in bytes.
 func (s *syncing) light(ctx context.Context, batch []*syncFile, memory int64, last bool) error {
 	if len(batch) == 0 {
 		return nil
@@ -151,8 +151,8 @@ func (s *syncing) light(ctx context.Context, batch []*syncFile, memory int64, la
 	return s.write(ctx, batch, last)
 }
 
-// large reads one file in a process of its own, and writes it. The process gets what is
-// free but for the documents that it returns.
+// large reads one file in a child process and writes it. The process gets the free memory, less
+// what is needed for the documents that it returns.
 func (s *syncing) large(ctx context.Context, f *syncFile, last bool) error {
 	free, apart := s.l.reader.deps.Room, s.l.reader.deps.Apart
 	if apart == nil {
@@ -190,13 +190,13 @@ func (s *syncing) large(ctx context.Context, f *syncFile, last bool) error {
 		}
 		f.bytes += len(d.Text)
 		s.cut(f, d)
-		documents[i] = chunk.Document{} // no longer needed here
+		documents[i] = chunk.Document{} // not needed any more
 	}
 	f.stamp()
 	return s.write(ctx, []*syncFile{f}, last)
 }
 
-// reject leaves a file out for want of memory. It is tried each time.
+// reject skips a file for lack of memory. It is tried again each time.
 func (f *syncFile) reject(reason string) {
 	f.skip, f.read = folder.NoMemory(f.name, reason), false
 	f.documents, f.same, f.notes, f.chunks, f.bytes = nil, nil, nil, 0, 0
@@ -229,8 +229,8 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 	return g.Wait()
 }
 
-// extractor extracts a file in this process. Where memory is limited, that is for a file of the
-// size that it was thought to have.
+// extractor returns an Extractor that runs in this process. If memory is limited, it rejects a
+// file that has grown since its memory was reserved.
 func (s *syncing) extractor(f *syncFile) folder.Extractor {
 	limited := s.l.reader.deps.Room.Limited()
 	return func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
@@ -241,12 +241,13 @@ func (s *syncing) extractor(f *syncFile) folder.Extractor {
 	}
 }
 
-// unread tells whether the file was not read for a reason that may be gone the next time.
+// unread reports whether the file was not read for a reason that may be temporary.
 func (f *syncFile) unread() bool {
 	return f.skip != nil && (f.skip.Kind == folder.SkipUnreadable || f.skip.Kind == folder.SkipMemory)
 }
 
-// stamp gives the documents of a file the times by which it is known again.
+// stamp sets the size and times of a file's documents, by which the file is recognized as
+// unchanged.
 func (f *syncFile) stamp() {
 	if f.unread() {
 		f.modified = time.Time{} // so that it is tried each time
@@ -261,11 +262,11 @@ func (f *syncFile) stamp() {
 	}
 }
 
-// cut cuts a document of a file, unless the store has it as it is.
+// cut cuts a document of a file, unless the store has it already.
 func (s *syncing) cut(f *syncFile, d chunk.Document) {
-	if d.Key != "" && s.names[d.ID] { // of equal ids, that of a whole file counts
+	if d.Key != "" && s.names[d.ID] { // of equal ids, that of a whole file wins
 		s.account.Skip(folder.Duplicate(d.ID))
-		f.modified = time.Time{} // as above: the other file may go
+		f.modified = time.Time{} // as above: the other file may disappear
 		return
 	}
 	d, notes := s.rules.Apply(f.name, d)
@@ -288,7 +289,7 @@ func (s *syncing) cut(f *syncFile, d chunk.Document) {
 	f.chunks += len(document.Chunks)
 }
 
-// write writes what was read of a batch; last says that there is none after it.
+// write writes the documents of a batch; last means that no other batch follows.
 func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error {
 	var documents []store.Document
 	var touched []store.Known

@@ -17,7 +17,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// Tokens are counted for the store, in every encoding; bounds are of no use.
+// Tokens are counted for the store in every encoding; inexact counts are not used.
 func TestTokens(t *testing.T) {
 	d := deps()
 	d.Encodings = map[string]retrieval.Counter{"exact": exactly{}, "bound": knowledgetest.FourBytes{}}
@@ -38,8 +38,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// tokensOf is what the sources for a question, in an encoding, are said to have, and
-// their texts.
+// tokensOf returns the token counts of the sources for a question in an encoding, and their texts.
 func tokensOf(t *testing.T, l *library.Library, encoding string) (counts []int, texts []string) {
 	t.Helper()
 	res, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), retrieval.Query{Text: "twelve bytes", Encoding: encoding, Settings: retrieval.Settings{NumCandidates: 50}})
@@ -52,8 +51,8 @@ func tokensOf(t *testing.T, l *library.Library, encoding string) (counts []int, 
 	return counts, texts
 }
 
-// Sources come with what was counted of them when they were written, in the query's
-// encoding, by the same version of what counts, after a restart and a merge, too.
+// Sources have the token counts made when they were written, in the query's encoding, by the same
+// version of the counter, also after a restart and a merge.
 func TestTokensOfSources(t *testing.T) {
 	dir := t.TempDir()
 	open := func(version string) *library.Library {
@@ -106,7 +105,7 @@ func TestTokensOfSources(t *testing.T) {
 	if counts, _ := tokensOf(t, l, "four"); slices.ContainsFunc(counts, func(n int) bool { return n != 0 }) {
 		t.Errorf("of another version: %v", counts)
 	}
-	// Its segments are made again of what the store holds, which it does not trust either.
+	// Its segments are made again from the store, whose counts it does not trust either.
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -146,12 +145,12 @@ func TestTokensOfSources(t *testing.T) {
 	}
 }
 
-// exactly is fourBytes, and sure of it.
+// exactly is fourBytes, but reports exact counts.
 type exactly struct{}
 
 func (exactly) Count(text string) (int, bool) { return (len(text) + 3) / 4, true }
 
-// onePerText is a counter that is not to be mistaken for another.
+// onePerText is a counter with obviously different counts.
 type onePerText struct{}
 
 func (onePerText) Count(string) (int, bool) { return 1, true }

@@ -12,8 +12,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// Whoever gives the documents of a folder another audience does not want those that
-// cannot be read just then to be found by the old one.
+// If new rules give the documents of a folder another audience, those that cannot be read just
+// then are no longer found with the old one.
 func TestNewRulesKeepNothingUnread(t *testing.T) {
 	files := denied{fstest.MapFS{
 		"a.md":   {Data: []byte("ant")},
@@ -54,8 +54,8 @@ func TestNewRulesKeepNothingUnread(t *testing.T) {
 	}
 }
 
-// A file of another folder is not taken for the one that was read because it has the
-// same name, size and time, as in images whose files all have one time.
+// A file of another folder is read even if it has the name, size and time of the previous one, as
+// in images whose files all have one time.
 func TestOtherFolderIsRead(t *testing.T) {
 	l := opened(t, store.Memory, library.Options{})
 	texts := map[string]string{"a.md": "", "same.md": "bee"}

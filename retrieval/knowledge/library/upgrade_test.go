@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// ageSegments makes the segments in a folder say that they are of an older format.
+// ageSegments marks the segments in a folder as being of an older format.
 func (f *testFolder) ageSegments(dir string) {
 	f.t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*.seg"))
@@ -31,8 +31,8 @@ func (f *testFolder) ageSegments(dir string) {
 	}
 }
 
-// Segments of an older format are made again from the documents, in a writer and in a
-// follower that comes before it; no file is read again, and the answers are the same.
+// Segments of an older format are made again from the documents, in a writer and in a follower
+// that starts before it; no file is read again, and the answers are the same.
 func TestOldSegmentsAreMadeAgain(t *testing.T) {
 	dir := t.TempDir()
 	f := newFolder(t, knowledgetest.Handbook())
@@ -68,5 +68,5 @@ func TestOldSegmentsAreMadeAgain(t *testing.T) {
 		t.Error("nothing was old")
 	}
 	f.must(l.Close())
-	check(opened(t, dir, library.Options{})) // without trouble: they were kept
+	check(opened(t, dir, library.Options{})) // without Trouble: they were kept
 }

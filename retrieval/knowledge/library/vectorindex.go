@@ -14,12 +14,11 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// vectorsPage is how many vectors are read of the store at a time.
+// vectorsPage is how many vectors are read from the store at a time.
 const vectorsPage = 1024
 
-// IndexVectors lets a base be searched by the vectors that the store has of its passages, and
-// returns how many chunks have one. Only those segments are written to which there are more
-// than before.
+// IndexVectors makes a base searchable by the vectors of its passages that are in the store, and
+// returns how many chunks have one. It writes only segments that have gained vectors.
 func (l *Library) IndexVectors(ctx context.Context, id string) (embedded, of int, err error) {
 	b := l.base(id)
 	space, ok := l.spaceOf(id)
@@ -29,7 +28,7 @@ func (l *Library) IndexVectors(ctx context.Context, id string) (embedded, of int
 	if l.writes() {
 		embedMeasures(ctx, l.state, space, b.Content().Segments())
 	}
-	// A merge meanwhile leaves segments that were not looked at.
+	// A merge meanwhile leaves segments that have not been looked at.
 	seen, missed := map[string]bool{}, true
 	for looks := 0; missed && looks < maxLooks; looks++ {
 		if err := l.putAllVectors(ctx, id, space, seen); err != nil {
@@ -48,8 +47,8 @@ func (l *Library) IndexVectors(ctx context.Context, id string) (embedded, of int
 	return embedded, of, nil
 }
 
-// putAllVectors writes the files of vectors of a base's segments, of those that are not in seen,
-// where it puts them.
+// putAllVectors writes the vector files of a base's segments, except those in seen, and adds them
+// to seen.
 func (l *Library) putAllVectors(ctx context.Context, id string, space retrieval.Space, seen map[string]bool) error {
 	c := l.base(id).Content()
 	if c == nil || !l.writes() {
@@ -62,7 +61,7 @@ func (l *Library) putAllVectors(ctx context.Context, id string, space retrieval.
 		seen[s.Name] = true
 		err := c.Guard(func() error { return putVectors(ctx, l.state, id, s, space) })
 		if damage := (*index.DamageError)(nil); errors.As(err, &damage) {
-			l.base(id).met(damage) // what is damaged is made again
+			l.base(id).met(damage) // it will be made again
 		} else if err != nil {
 			return err
 		}
@@ -70,8 +69,8 @@ func (l *Library) putAllVectors(ctx context.Context, id string, space retrieval.
 	return nil
 }
 
-// WithVectors returns content that is not in the library with the vectors that the store has of
-// its passages, for a command that reads documents itself.
+// WithVectors returns c, which is not in the library, with the vectors of its passages that are in
+// the store. It is for commands that read documents themselves.
 func (l *Library) WithVectors(ctx context.Context, id string, c *knowledge.Content) (*knowledge.Content, error) {
 	space, ok := l.spaceOf(id)
 	if !ok {
@@ -100,7 +99,7 @@ func (l *Library) WithVectors(ctx context.Context, id string, c *knowledge.Conte
 	return knowledge.WithVectors(ctx, c, segments, space, l.questions(ctx, space, knowledge.Probes()), l.questions(ctx, space, trialsOf(segments)))
 }
 
-// nameOf is what files of vectors know a space by.
+// nameOf returns the name of a space in vector files.
 func nameOf(s retrieval.Space) string {
 	return fmt.Sprintf("%q %d %q", s.Model, s.Dimensions, s.Input)
 }
@@ -112,7 +111,7 @@ func (l *state) spaceOf(base string) (retrieval.Space, bool) {
 	return l.options.Space(base)
 }
 
-// putVectors writes the file of a segment's vectors, if there are more than it has.
+// putVectors writes the vector file of a segment, if there are more vectors than it has.
 func putVectors(ctx context.Context, l *state, base string, s index.Live, space retrieval.Space) error {
 	image, err := makeVectors(ctx, l, s, space)
 	if err != nil || image == nil {
@@ -125,8 +124,8 @@ func putVectors(ctx context.Context, l *state, base string, s index.Live, space 
 	return err
 }
 
-// makeVectors returns the image of the vectors of a segment, nil if there are no more than it
-// has. Those that it has are not looked up.
+// makeVectors returns the image of the vectors of a segment, nil if there are no more than it has.
+// Existing vectors are not looked up again.
 func makeVectors(ctx context.Context, l *state, s index.Live, space retrieval.Space) ([]byte, error) {
 	if s.Dense.Len() == s.Postings.Len() {
 		return nil, nil
@@ -162,8 +161,8 @@ func makeVectors(ctx context.Context, l *state, s index.Live, space retrieval.Sp
 	return s.MakeVectors(nameOf(space), kept)
 }
 
-// withVectors returns segments with their vectors. Those of a segment that is new are looked up
-// in the store once; after that IndexVectors does it.
+// withVectors returns segments with their vectors. Those of a new segment are looked up in the
+// store once; after that IndexVectors does it.
 func (b *base) withVectors(ctx context.Context, segments index.Segments) (index.Segments, error) {
 	space, wanted := b.state.spaceOf(b.ID())
 	o := vectorOpener{base: b, space: space}
@@ -186,7 +185,7 @@ func (b *base) withVectors(ctx context.Context, segments index.Segments) (index.
 			}
 		}
 		if out[i], err = l.WithVectors(v); err != nil {
-			b.report(v.Name, err) // made for another segment: as good as none
+			b.report(v.Name, err) // made for another segment: treated as missing
 		}
 		looked[l.Name] = true
 	}
@@ -197,9 +196,9 @@ func (b *base) withVectors(ctx context.Context, segments index.Segments) (index.
 	return out, nil
 }
 
-// LostVectors is how many segments of a base have files of vectors by the state folder that are not
-// there, or cannot be used. Who writes the folder makes them again; a follower finds the chunks by
-// words alone.
+// LostVectors returns how many segments of a base have vector files according to the state folder
+// that are missing or unusable. A writer makes them again; a follower finds these chunks by words
+// only.
 func LostVectors(l *Library, id string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,14 +208,14 @@ func LostVectors(l *Library, id string) int {
 	return 0
 }
 
-// A vectorOpener opens the vectors of a base's segments, and makes what is missing.
+// A vectorOpener opens the vectors of a base's segments, and makes missing ones.
 type vectorOpener struct {
 	base  *base
 	space retrieval.Space
-	files map[string]store.VectorFile // by name of the segment
+	files map[string]store.VectorFile // by segment name
 }
 
-// of returns the vectors of a segment, nil for none.
+// of returns the vectors of a segment, nil if it has none.
 func (o vectorOpener) of(ctx context.Context, l index.Live) (*index.Vectors, error) {
 	b := o.base
 	if file, is := o.files[l.Name]; is && !b.badVectors[file.Name] {
@@ -224,7 +223,7 @@ func (o vectorOpener) of(ctx context.Context, l index.Live) (*index.Vectors, err
 		if err == nil {
 			return v, nil
 		}
-		if !errors.Is(err, dense.ErrVersion) { // after a change of the model these are all there are
+		if !errors.Is(err, dense.ErrVersion) { // after a change of the model this is every file
 			b.report(file.Name, err)
 		}
 	}
@@ -247,12 +246,12 @@ func (o vectorOpener) of(ctx context.Context, l index.Live) (*index.Vectors, err
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		b.report("", err) // such as for want of room: they stay on the heap
+		b.report("", err) // for example, no disk space: they stay on the heap
 	}
 	return index.OpenVectors("", image, nameOf(o.space), nil)
 }
 
-// open opens a file; that of the base's Content is open already.
+// open opens a vector file, reusing the one that the base's Content has open.
 func (o vectorOpener) open(l index.Live, file store.VectorFile) (*index.Vectors, error) {
 	if v := l.Vectors; v != nil && v.Name == file.Name && v.Space() == nameOf(o.space) {
 		return v, nil

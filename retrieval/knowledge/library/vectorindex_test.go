@@ -23,19 +23,19 @@ import (
 	"sidenote/retrieval/services/servicestest"
 )
 
-// space is that of the vectors in tests.
+// space is the vector space in tests.
 func space() retrieval.Space { return retrieval.Space{Model: "words"} }
 
-// An embedder makes vectors of words.
+// An embedder makes vectors from words.
 type embedder struct {
 	down  atomic.Bool
 	asked atomic.Int64
 
 	mu    sync.Mutex
-	embed []string // what was asked for
+	embed []string // the requested texts
 }
 
-// texts are what was asked for and answered.
+// texts returns the texts that were embedded.
 func (e *embedder) texts() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,13 +64,13 @@ func (e *embedder) Question(ctx context.Context, _, text string) ([]float32, err
 	return v[0], nil
 }
 
-// embedded is options of bases that are searched by vectors.
+// embedded returns options for bases that are searched by vectors.
 func embedded(e *embedder) library.Options {
 	return library.Options{Space: func(string) (retrieval.Space, bool) { return space(), true }, Questions: e}
 }
 
-// keep puts the vectors of a base's chunks into the store that have none, but of those that
-// contain a word, and indexes them.
+// keep stores vectors for the chunks of a base that have none, except those that contain a word,
+// and indexes them.
 func keep(t *testing.T, l *library.Library, without string) (embedded, of int) {
 	t.Helper()
 	return keepAs(t, l, func(passage string) []float32 {
@@ -81,7 +81,7 @@ func keep(t *testing.T, l *library.Library, without string) (embedded, of int) {
 	})
 }
 
-// keepAs is keep of other vectors; nil is none.
+// keepAs is keep with other vectors; nil is none.
 func keepAs(t *testing.T, l *library.Library, vector func(passage string) []float32) (embedded, of int) {
 	t.Helper()
 	kept := map[store.VectorKey][]byte{}
@@ -106,7 +106,7 @@ func keepAs(t *testing.T, l *library.Library, vector func(passage string) []floa
 	return embedded, of
 }
 
-// notes are documents of two words each, and one of another topic.
+// notes returns documents of two words each, and one on another topic.
 func notes(n int) (documents []chunk.Document) {
 	for i := range n {
 		documents = append(documents, chunk.Document{ID: fmt.Sprintf("n%02d", i), Text: fmt.Sprintf("subject%d common text number%d", i%7, i)})
@@ -122,7 +122,7 @@ func group(b *knowledge.Base, e *embedder) *knowledge.Group {
 	return g
 }
 
-// found asks a base, and returns the answer and the arms of its sources by document.
+// found searches a base, and returns the result and the arms of its sources by document.
 func found(t *testing.T, b *knowledge.Base, e *embedder, question string) (retrieval.Result, map[string]retrieval.Arm) {
 	t.Helper()
 	q := retrieval.Query{Tenant: "t", Text: question, Bases: []retrieval.Ref{{Knowledge: "kb"}}, Settings: retrieval.DefaultSettings()}
@@ -137,9 +137,9 @@ func found(t *testing.T, b *knowledge.Base, e *embedder, question string) (retri
 	return res, arms
 }
 
-// A base answers by words until it has vectors, then by both; each step is another generation,
-// and all machines have one where all is embedded. What changes brings its vectors along as far
-// as they were kept, and after a restart and in a follower it is the same.
+// A base answers by words until it has vectors, then by both; each state is another generation,
+// which is the same on all machines once everything is embedded. Stored vectors are used again
+// after changes, after a restart and in a follower.
 func TestVectorsJoinTheSearch(t *testing.T) {
 	dir, e := t.TempDir(), new(embedder)
 	l := opened(t, dir, embedded(e))
@@ -222,7 +222,7 @@ func TestVectorsJoinTheSearch(t *testing.T) {
 	}
 }
 
-// Where the service is down the base answers as if it had no vectors, and says so.
+// If the embedder fails, the base answers as if it had no vectors, and the answer is marked.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestQuestionsWithoutVectors(t *testing.T) {
@@ -261,8 +261,8 @@ type questionFunc func() ([]float32, error)
 
 func (f questionFunc) Question(context.Context, string, string) ([]float32, error) { return f() }
 
-// A file of vectors that is cut, changed or of another model costs the vectors until others are
-// made; the base answers all the while.
+// A file of vectors that is truncated, changed or of another model costs only the vectors until it
+// is made again; the base always answers.
 //
 // Row K3 of deploy/CONTRIBUTING.md.
 func TestDamagedVectors(t *testing.T) {
@@ -273,7 +273,7 @@ func TestDamagedVectors(t *testing.T) {
 			image[9] ^= 1
 			return image
 		},
-		"vectors": func(image []byte) []byte { // found when they are read
+		"vectors": func(image []byte) []byte { // noticed when they are read
 			for at := len(image) / 2; at < len(image); at += 16 {
 				image[at] ^= 1
 			}
@@ -328,8 +328,8 @@ func TestDamagedVectors(t *testing.T) {
 	}
 }
 
-// A file of vectors that is cut while it is searched costs that search its vectors, and is made
-// again.
+// Truncating a file of vectors while it is searched costs that search its vectors; the file is
+// made again.
 //
 // Row K3 of deploy/CONTRIBUTING.md.
 func TestVectorsAreCut(t *testing.T) {
@@ -371,7 +371,7 @@ func TestVectorsAreCut(t *testing.T) {
 	}
 }
 
-// After a merge the vectors are there as before.
+// After a merge the vectors are still there.
 func TestVectorsAreMerged(t *testing.T) {
 	e := new(embedder)
 	l := opened(t, t.TempDir(), embedded(e))

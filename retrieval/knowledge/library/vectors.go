@@ -2,6 +2,5 @@ package library
 
 import "sidenote/retrieval/knowledge/store"
 
-// VectorsOf returns the vectors that are kept in the folder that is open now, whichever base their
-// texts are in.
+// VectorsOf returns the vectors stored in the open folder, for the texts of all bases.
 func VectorsOf(l *Library) store.Vectors { return store.VectorsOf(l.truth()) }

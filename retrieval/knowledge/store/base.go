@@ -12,16 +12,16 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 )
 
-// A Base is a knowledge base as the store has it.
+// A Base is the stored description of a knowledge base.
 type Base struct {
 	ID        string // [a-z0-9_-]{1,64}
-	Origin    string // the folder that it is kept with, see ReadOrigin; "" is none
+	Origin    string // the folder of its documents, see ReadOrigin; "" for none
 	Documents int
 	Chunks    int
-	Bytes     int64     // of the chunks' texts
-	Sum       chunk.Sum // of its documents' sums
-	Version   int64     // of the store when documents last changed
-	Changed   time.Time // likewise
+	Bytes     int64     // total length of the chunks' texts
+	Sum       chunk.Sum // sum of its documents' sums
+	Version   int64     // version of the store when documents last changed
+	Changed   time.Time // time of that change
 }
 
 const (
@@ -33,8 +33,8 @@ const (
 	updateBase   = "UPDATE base SET origin = ?, documents = ?, chunks = ?, bytes = ?, sum = ?, version = ?, changed = ?, crc = ? WHERE row = ?"
 )
 
-// Bases returns all bases, by id. Where some are damaged it returns the others, and an
-// error that names those.
+// Bases returns all bases, sorted by id. If some are damaged, it returns the others and an error
+// that names the damaged ones.
 func (s *reads) Bases(ctx context.Context) ([]Base, error) {
 	var damage []error
 	rows, err := query(ctx, s.readers, func(r *sql.Rows) (baseRow, error) {
@@ -60,7 +60,7 @@ func (s *reads) Base(ctx context.Context, id string) (Base, error) {
 	return row.Base, s.wrap("knowledge "+id, err)
 }
 
-// A baseRow is a base with its row.
+// A baseRow is a base with its row id.
 type baseRow struct {
 	Base
 	row int64
@@ -100,7 +100,7 @@ func (b *baseRow) checksum() int64 {
 	return int64(checksum(append(buf, b.Origin...)))
 }
 
-// CreateBase makes an empty base; one that exists already is left as it is.
+// CreateBase makes an empty base; it does nothing if the base exists.
 func (s *Store) CreateBase(ctx context.Context, id string) error {
 	if err := validBase(id); err != nil {
 		return err
@@ -118,7 +118,8 @@ func (s *Store) CreateBase(ctx context.Context, id string) error {
 	}))
 }
 
-// SetOrigin notes which folder a base is kept with, see ReadOrigin. The error is ErrNotFound if there is no such base.
+// SetOrigin sets the origin of a base, see ReadOrigin. The error is ErrNotFound if there is no
+// such base.
 func (s *Store) SetOrigin(ctx context.Context, id, origin string) error {
 	return s.writeBase(ctx, "change", id, func(c *change, b *baseRow) error {
 		if b.Origin == origin {
@@ -131,7 +132,8 @@ func (s *Store) SetOrigin(ctx context.Context, id, origin string) error {
 
 const selectFiles = "SELECT name FROM segment WHERE base = ? UNION ALL SELECT v.name FROM segment_vectors v JOIN segment s ON s.row = v.segment WHERE s.base = ?"
 
-// DeleteBase removes a base with its documents and segments, or returns ErrNotFound.
+// DeleteBase removes a base with its documents and segments. It returns ErrNotFound if there is no
+// such base.
 func (s *Store) DeleteBase(ctx context.Context, id string) error {
 	var gone []string
 	err := s.writeBase(ctx, "delete", id, func(c *change, b *baseRow) (err error) {
@@ -151,10 +153,9 @@ func (s *Store) DeleteBase(ctx context.Context, id string) error {
 	return err
 }
 
-// Version returns a number that every transaction raises, so a follower that asks
-// each second knows whether there is something new. It is 0 in a new store. Compare it for
-// equality: a restored backup may have a lower one. Where the file was replaced while it
-// was open, the error is ErrReplaced.
+// Version returns a number that every transaction increases, so that followers can poll for
+// changes. It is 0 in a new store. Compare it for equality: a restored backup may have a lower
+// one. If the file was replaced while it was open, the error is ErrReplaced.
 func (s *reads) Version(ctx context.Context) (int64, error) {
 	if s.file != nil {
 		if now, err := os.Stat(s.path); err != nil || !os.SameFile(s.file, now) {
@@ -166,8 +167,8 @@ func (s *reads) Version(ctx context.Context) (int64, error) {
 	return v, s.wrap("read version", err)
 }
 
-// Changes returns the bases that changed after version since, deleted ones included, and
-// the version that a follower has when it has taken them over.
+// Changes returns the bases that changed after version since, including deleted ones, and the
+// version to pass next time.
 func (s *reads) Changes(ctx context.Context, since int64) (version int64, bases []string, err error) {
 	if version, err = s.Version(ctx); err != nil || version == since {
 		return version, nil, err
@@ -181,13 +182,13 @@ func scanString(r *sql.Rows) (v string, err error) {
 	return v, err
 }
 
-// A queryer is a pool or a transaction.
+// A queryer is a connection pool or a transaction.
 type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// query returns all rows of a query. Nothing stays open, so that a caller may write
-// between two of them even where there is but one connection.
+// query returns all rows of a query. It leaves nothing open, so that a caller may write between
+// two queries even with a single connection.
 func query[T any](ctx context.Context, q queryer, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, text, args...)
 	if err != nil {
@@ -208,7 +209,7 @@ func collect[T any](rows *sql.Rows, scan func(*sql.Rows) (T, error)) (out []T, e
 	return out, rows.Err()
 }
 
-// wrap says what was being done when err happened.
+// wrap adds what was being done to an error; nil stays nil.
 func (s *database) wrap(doing string, err error) error {
 	if err == nil {
 		return nil

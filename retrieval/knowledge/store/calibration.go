@@ -10,8 +10,8 @@ const (
 	upsertCalibration = "INSERT INTO calibration VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, crc = excluded.crc"
 )
 
-// Calibration returns what SetCalibration kept for a base, nil if that is nothing or
-// damaged. What is in it is not the store's business; losing it costs time only.
+// Calibration returns what SetCalibration stored for a base; nil if there is nothing or it is
+// damaged. The store does not interpret it; losing it costs only time.
 func (s *Store) Calibration(ctx context.Context, base string) (state []byte, err error) {
 	err = s.readBase(ctx, "read the calibration of", base, func(tx *sql.Tx, b baseRow) error {
 		list, err := query(ctx, tx, func(r *sql.Rows) (state []byte, err error) {
@@ -29,8 +29,8 @@ func (s *Store) Calibration(ctx context.Context, base string) (state []byte, err
 	return state, err
 }
 
-// SetCalibration keeps a state for a base, with which it goes. The version stays: nothing
-// that a follower shows has changed.
+// SetCalibration stores a calibration for a base; it is deleted with the base. The version does
+// not change, because nothing that a follower shows has changed.
 func (s *Store) SetCalibration(ctx context.Context, base string, state []byte) error {
 	return s.writeBase(ctx, "keep the calibration of", base, func(c *change, b *baseRow) error {
 		c.s.step("keep calibration")

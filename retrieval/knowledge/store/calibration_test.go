@@ -7,8 +7,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// What is kept of a base's calibration is what was kept last; it is nothing where it is
-// damaged, and goes with the base.
+// Calibration returns what was stored last, and nothing if it is damaged; it is deleted with the
+// base.
 //
 // Row K3 of deploy/CONTRIBUTING.md.
 func TestCalibration(t *testing.T) {

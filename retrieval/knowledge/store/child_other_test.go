@@ -2,5 +2,5 @@
 
 package store_test
 
-// children is empty: the tests that need some are of Unix.
+// children is empty: the tests that need child processes run on Unix.
 func children() map[string]func() error { return nil }

@@ -15,7 +15,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// children are the lives that the test binary can lead.
+// children are the functions that the test binary can run as a child process.
 func children() map[string]func() error {
 	return map[string]func() error{
 		"hold":   holdFolder,
@@ -25,7 +25,7 @@ func children() map[string]func() error {
 	}
 }
 
-// holdFolder holds the folder until its input ends.
+// holdFolder keeps the folder open until its input ends.
 func holdFolder() error {
 	s, err := store.Open(context.Background(), os.Getenv("DIR"), store.Options{Address: "127.0.0.1:8081"})
 	if err != nil {
@@ -36,7 +36,7 @@ func holdFolder() error {
 	return s.Close()
 }
 
-// followFolder says what it sees of the folder once for each line that it reads.
+// followFolder prints what it sees in the folder once for each line that it reads.
 func followFolder() error {
 	if err := dropRights(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func followFolder() error {
 	return s.Close()
 }
 
-// describe puts all that a store holds into a line.
+// describe returns everything that a store holds in one line.
 func describe(s *store.Store) (string, error) {
 	ctx := context.Background()
 	version, err := s.Version(ctx)
@@ -94,7 +94,7 @@ func describe(s *store.Store) (string, error) {
 	return strings.Join(out, " "), nil
 }
 
-// dropRights makes a child of root somebody else, where UID_OF_CHILD says whom.
+// dropRights changes the user id of a child of root to UID_OF_CHILD, if set.
 func dropRights() error {
 	uid, err := strconv.Atoi(os.Getenv("UID_OF_CHILD"))
 	if err != nil {

@@ -26,20 +26,20 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A model is what a folder must hold after some steps of the script.
+// A model is the expected content of a folder after some steps of the script.
 type model struct {
 	bases   map[string]map[string]int // revisions of documents, by id, by base
 	images  []string                  // of the segments of base kb
-	vectors []string                  // in the files of each of them; "" for no file
+	vectors []string                  // of each segment; "" for none
 }
 
-// round is how many steps there are before they begin again, on what is there.
+// round is the number of distinct steps; then they repeat with the existing content.
 const round = 13
 
 func newModel() *model { return &model{bases: map[string]map[string]int{}} }
 
-// Step j of the script is at most one transaction. It follows from j alone, and
-// needs what the steps before it left; there is no last one.
+// step returns step j of the script, which is at most one transaction. It depends on j alone, and
+// needs the results of the steps before it; there is no last one.
 func step(j int) (run func(s *store.Store) error, apply func(m *model)) {
 	ctx := context.Background()
 	image := strings.Repeat(fmt.Sprintf("image %d ", j), 3000)
@@ -55,7 +55,7 @@ func step(j int) (run func(s *store.Store) error, apply func(m *model)) {
 		return putStep("t", j, 1)
 	case 4:
 		return segmentStep(image, false), func(m *model) { m.images, m.vectors = append(m.images, image), append(m.vectors, "") }
-	case 5, 6, 10: // of a segment without any, in place of others, and of the segment that is dropped
+	case 5, 6, 10: // of a segment without any, in place of others, and of the segment that is dropped later
 		return vectorsStep(vectors), func(m *model) { m.vectors[len(m.vectors)-1] = vectors }
 	case 7:
 		return putStep("kb", j, 3)
@@ -89,7 +89,7 @@ func createStep(base string) (func(s *store.Store) error, func(m *model)) {
 	}
 }
 
-// putStep writes n documents at revision j, from d<j/round % 5> on.
+// putStep writes n documents at revision j, starting with number j/round % 5.
 func putStep(base string, j, n int) (func(s *store.Store) error, func(m *model)) {
 	var docs []store.Document
 	for i := range n {
@@ -124,7 +124,7 @@ func segmentStep(image string, replace bool) func(s *store.Store) error {
 	}
 }
 
-// vectorsStep writes the file of vectors of the newest segment.
+// vectorsStep writes the vector file of the newest segment.
 func vectorsStep(vectors string) func(s *store.Store) error {
 	return func(s *store.Store) error {
 		ctx := context.Background()
@@ -137,8 +137,8 @@ func vectorsStep(vectors string) func(s *store.Store) error {
 	}
 }
 
-// writeScript is the child: it goes through the script from step FROM to before
-// TO, says each that is done, and dies before its CRASH_AT-th change of the folder.
+// writeScript is run by a child process: it runs the steps from FROM to before TO, prints each
+// completed one, and exits before its CRASH_AT-th change of the folder.
 func writeScript() error {
 	number := func(name string) int { n, _ := strconv.Atoi(os.Getenv(name)); return n }
 	crash, n := number("CRASH_AT"), 0
@@ -162,8 +162,8 @@ func writeScript() error {
 	return s.Close()
 }
 
-// After a kill before any change of the folder, it is as after the last step that
-// was done, or the one after that, whole.
+// After a kill before any change of the folder, the folder is in the state after the last
+// completed step, or after the next one.
 //
 // Row K4 of deploy/CONTRIBUTING.md.
 func TestKilledAtEveryStep(t *testing.T) {
@@ -191,7 +191,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// Kills at any time, one after another on the same folder.
+// The process is killed at random times, repeatedly on the same folder.
 //
 // Row K4 of deploy/CONTRIBUTING.md.
 func TestKilledAtAnyTime(t *testing.T) {
@@ -234,8 +234,8 @@ func TestKilledAtAnyTime(t *testing.T) {
 	t.Logf("%d steps", done)
 }
 
-// verify opens the folder and checks that it is as after done steps or one more,
-// and returns after how many.
+// verify opens the folder, checks that it is in the state after done steps or one more, and
+// returns after how many.
 func verify(t *testing.T, dir string, done int) int {
 	t.Helper()
 	s, err := store.Open(t.Context(), dir, store.Options{})
@@ -261,7 +261,7 @@ func verify(t *testing.T, dir string, done int) int {
 	return done
 }
 
-// diff returns how the store differs from the model.
+// diff returns the differences of the store from the model.
 func (m *model) diff(t *testing.T, s *store.Store) string {
 	t.Helper()
 	bases, err := s.Bases(t.Context())
@@ -323,7 +323,7 @@ func (m *model) diff(t *testing.T, s *store.Store) string {
 	return cmp.Diff(m.images, images, cmpopts.EquateEmpty()) + cmp.Diff(m.vectors, vectors, cmpopts.EquateEmpty())
 }
 
-// checkFolder looks for what the store does not show: files and rows left behind.
+// checkFolder looks for unreferenced files and rows.
 func checkFolder(t *testing.T, dir string, s *store.Store) {
 	t.Helper()
 	list, _, err := segments(t.Context(), s, "kb")
@@ -354,8 +354,7 @@ func checkFolder(t *testing.T, dir string, s *store.Store) {
 	}
 }
 
-// A file has its bytes on disk before its name, and its name before the database
-// has it.
+// The bytes of a file are on disk before its name, and its name before the database refers to it.
 //
 // Row K6 of deploy/CONTRIBUTING.md.
 func TestOrder(t *testing.T) {

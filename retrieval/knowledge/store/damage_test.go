@@ -10,8 +10,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// What a quick check of the database does not see is found by whoever reads it, and the
-// other bases are none the worse.
+// Damage that a quick check of the database does not find is found when it is read, and other
+// bases are not affected.
 func TestDamageIsFoundWhereItIsRead(t *testing.T) {
 	known := func(s *store.Store) error {
 		for _, err := range s.Known(t.Context(), "hurt") {
@@ -78,7 +78,7 @@ func TestDamageIsFoundWhereItIsRead(t *testing.T) {
 	}
 }
 
-// An empty store holds nothing and takes nothing.
+// An empty store holds nothing and accepts nothing.
 func TestEmpty(t *testing.T) {
 	s, err := store.Empty(t.Context())
 	if err != nil {

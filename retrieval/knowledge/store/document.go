@@ -14,18 +14,18 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 )
 
-// A Document is one document, cut into chunks.
+// A Document is a document with its chunks.
 type Document struct {
 	ID         string // unique in its base, not empty
 	Name       string // title
-	Kind       string // what it was read as
+	Kind       string // how it was read, such as "markdown"
 	Source     string // where it came from, such as a path
-	Size       int64  // of the source, bytes
+	Size       int64  // size of the source in bytes
 	Modified   time.Time
-	Mark       int64          // identifies this version of the source besides size and time; 0 is nothing
-	Hash       [32]byte       // of its content
+	Mark       int64          // distinguishes versions of the source with the same size and time; 0 if unused
+	Hash       [32]byte       // of its content, with its Reader as prefix
 	Attributes map[string]any // see Attribute
-	Sum        chunk.Sum      // its share in the base's sum
+	Sum        chunk.Sum      // its contribution to the base's sum
 	Chunks     []Chunk
 }
 
@@ -36,19 +36,19 @@ type Chunk struct {
 	Tokens  map[string]int // by encoding
 }
 
-// An Entry is a document as the store has it; in lists without its chunks.
+// An Entry is a stored document; in lists it has no chunks.
 type Entry struct {
-	Row int64 // never given to another document
+	Row int64 // never reused for another document
 	Document
 	ChunkCount int
-	Bytes      int64 // of the chunks' texts
+	Bytes      int64 // total length of the chunks' texts
 }
 
-// maxChunks is how many chunks a document may have.
+// maxChunks is the most chunks of a document.
 const maxChunks = 1 << 20
 
-// chunkRow returns the row of the chunk at a place, counted from 0, of a document. It is
-// never given to another chunk.
+// chunkRow returns the row id of a document's chunk at a place, counted from 0. It is never
+// reused.
 func chunkRow(document int64, place int) int64 { return document*maxChunks + int64(place) }
 
 // A row is a document ready to be written.
@@ -56,12 +56,12 @@ type row struct {
 	*Document
 	attributes string
 	modified   int64
-	tokens     []string // of the chunks
+	tokens     []string // of each chunk, encoded
 	chunks     int
 	bytes      int64
 }
 
-// rowsOf checks documents and prepares them. Nothing is written if one is refused.
+// rowsOf validates and prepares documents. If one is invalid, nothing is written.
 func rowsOf(docs []Document) ([]row, error) {
 	seen := make(map[string]bool, len(docs))
 	out := make([]row, len(docs))
@@ -99,7 +99,7 @@ func rowOf(d *Document) (r row, err error) {
 	return r, nil
 }
 
-// checksum returns that of the document's row, without its chunks.
+// checksum returns the checksum of the document's row, without its chunks.
 func (r *row) checksum(number, base int64) int64 {
 	b := make([]byte, 0, 256)
 	for _, v := range []int64{number, base, r.Size, r.modified, r.Mark, int64(r.chunks), r.bytes} {
@@ -110,7 +110,7 @@ func (r *row) checksum(number, base int64) int64 {
 	return int64(checksum(b))
 }
 
-// chunkChecksum returns that of a chunk's row.
+// chunkChecksum returns the checksum of a chunk's row.
 func chunkChecksum(number int64, section, text, tokens string) int64 {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(number))
 	b = append(b, chunk.Fields(section, tokens)...)
@@ -119,7 +119,7 @@ func chunkChecksum(number int64, section, text, tokens string) int64 {
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// encodingName is what a name of an encoding looks like.
+// encodingName matches valid encoding names.
 var encodingName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 // encodeTokens returns counts as "encoding=count encoding=count", sorted.
@@ -135,7 +135,7 @@ func encodeTokens(tokens map[string]int) (string, error) {
 	return strings.Join(counts, " "), nil
 }
 
-// decodeTokens is the reverse of encodeTokens; no counts are nil.
+// decodeTokens reverses encodeTokens; it returns nil if there are no counts.
 func decodeTokens(text string) (map[string]int, error) {
 	if text == "" {
 		return nil, nil
@@ -152,7 +152,7 @@ func decodeTokens(text string) (map[string]int, error) {
 	return out, nil
 }
 
-// validBase says what an id of a base looks like.
+// validBase returns an error if id is not a valid id of a base.
 func validBase(id string) error {
 	if !regexp.MustCompile(`^[a-z0-9_-]{1,64}$`).MatchString(id) {
 		return fmt.Errorf("knowledge id %q: 1 to 64 of a-z, 0-9, _ and - are allowed", id)

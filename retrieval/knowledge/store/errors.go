@@ -9,25 +9,25 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no such base, document or segment.
+	// ErrNotFound means that there is no such base, document or segment.
 	ErrNotFound = errors.New("not found")
-	// ErrReadOnly answers every write to a store opened with OpenReadOnly.
+	// ErrReadOnly is returned by every write to a store opened with OpenReadOnly.
 	ErrReadOnly = errors.New("the store is open for reading only")
-	// ErrFull says that the disk, a quota or a limit on file sizes had no room. Earlier
-	// writes stand; of the one that failed nothing remains.
+	// ErrFull means that the disk, a quota or a limit on file sizes left no space. Earlier writes
+	// are kept; nothing remains of the failed one.
 	ErrFull = errors.New("no space left for the state folder")
-	// ErrReplaced says that the database is no longer the file that was opened: a
-	// backup was put in its place, say. The store must be opened anew.
+	// ErrReplaced means that the database file is no longer the one that was opened, for example
+	// because a backup was restored. The store must be reopened.
 	ErrReplaced = errors.New("the database was replaced by another file")
 )
 
-// A LockedError says who writes the folder that Open was asked for. But for the folder, the
-// writer says it of itself in the lock file, as JSON.
+// A LockedError describes the process that writes the folder passed to Open. The writer stores it
+// (except Dir) as JSON in the lock file.
 type LockedError struct {
 	Dir     string `json:"-"`
-	PID     int    `json:"pid"`               // 0 where the holder has not written it yet
-	Host    string `json:"host"`              // where PID counts
-	Address string `json:"address,omitempty"` // where other processes can hand work to the holder; "" for nowhere
+	PID     int    `json:"pid"`               // 0 if the holder has not written it yet
+	Host    string `json:"host"`              // the host of PID
+	Address string `json:"address,omitempty"` // where the holder accepts work from other processes; may be ""
 }
 
 func (e *LockedError) Error() string {
@@ -41,8 +41,7 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("state folder %s is being written by %s", e.Dir, who)
 }
 
-// A ForeignError names a file that is no database of this package. It was left as
-// it is, byte for byte.
+// A ForeignError means that a file is not a database of this package. The file was not modified.
 type ForeignError struct {
 	Path   string
 	Reason string
@@ -50,12 +49,12 @@ type ForeignError struct {
 
 func (e *ForeignError) Error() string { return e.Path + " " + e.Reason + "; it was left as it is" }
 
-// A SchemaError names a database whose schema this release does not write, or,
-// open for reading only, does not read.
+// A SchemaError means that this release cannot write (or, opened read-only, cannot read) the
+// schema of a database.
 type SchemaError struct {
 	Path string
-	Have int // version of the schema in the file
-	Know int // version that this release has
+	Have int // schema version of the file
+	Know int // highest version that this release supports
 }
 
 func (e *SchemaError) Error() string {
@@ -65,33 +64,33 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("%s has schema %d, this release reads %d: open it once for writing, which upgrades it", e.Path, e.Have, e.Know)
 }
 
-// A CorruptError names a database with damage in it.
+// A CorruptError means that a database is damaged.
 type CorruptError struct {
 	Path string
-	Err  error // what was found
+	Err  error // the damage
 }
 
 func (e *CorruptError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.Path, e.Err) }
 
-// Unwrap returns what was found.
+// Unwrap returns Err.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// A SegmentError names a segment whose file is missing or damaged. Its documents
-// are all still in the database: drop the segment and make another of them.
+// A SegmentError means that the file of a segment is missing or damaged. Its documents are all in
+// the database: drop the segment and make another.
 type SegmentError struct {
 	Base string
 	Name string
-	Err  error // what is wrong with it
+	Err  error // the cause
 }
 
 func (e *SegmentError) Error() string {
 	return fmt.Sprintf("segment %s of knowledge %s: %v", e.Name, e.Base, e.Err)
 }
 
-// Unwrap returns what is wrong with it.
+// Unwrap returns Err.
 func (e *SegmentError) Unwrap() error { return e.Err }
 
-// classify gives the errors of SQLite that callers tell apart their types.
+// classify converts SQLite errors that callers distinguish into the error types of this package.
 func (s *database) classify(err error) error { return classify(s.path, err) }
 
 func classify(path string, err error) error {
@@ -106,14 +105,14 @@ func classify(path string, err error) error {
 		return &ForeignError{Path: path, Reason: "is not a database"}
 	case code&0xff == sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%w: %s: %w", ErrFull, path, err)
-	case code == sqlite3.SQLITE_IOERR_WRITE, code == sqlite3.SQLITE_IOERR_SHMSIZE: // as a quota and a limit on file sizes reach SQLite
+	case code == sqlite3.SQLITE_IOERR_WRITE, code == sqlite3.SQLITE_IOERR_SHMSIZE: // how a quota or a limit on file sizes appears in SQLite
 		return fmt.Errorf("%w, or its disk does not take it: %s: %w", ErrFull, path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
 
 // Unusable reports whether an error means that the state folder cannot be used: it is full or
-// damaged, its database is of another program or release, or SQLite cannot work with it.
+// damaged, its database belongs to another program or release, or SQLite fails.
 func Unusable(err error) bool {
 	var corrupt *CorruptError
 	var foreign *ForeignError

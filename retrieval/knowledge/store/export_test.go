@@ -2,12 +2,11 @@ package store
 
 import "context"
 
-// Path returns the database's file, Memory if there is none.
+// Path returns the path of the database file, or Memory.
 func (s *Store) Path() string { return s.path }
 
-// Documents returns at most limit documents of a base, by id, from the first that
-// comes after a given one; "" is before all. They are without their chunks.
-// The error is ErrNotFound if there is no such base.
+// Documents returns at most limit documents of a base without chunks, by id, starting after the
+// given id; "" starts with the first. The error is ErrNotFound if there is no such base.
 func (s *Store) Documents(ctx context.Context, base, after string, limit int) ([]Entry, error) {
 	b, err := s.base(ctx, s.readers, base)
 	if err != nil {
@@ -20,13 +19,13 @@ func (s *Store) Documents(ctx context.Context, base, after string, limit int) ([
 // Schema returns the steps of the schema.
 func Schema() []string { return schema() }
 
-// WithSchema is o with another schema.
+// WithSchema returns o with another schema.
 func WithSchema(o Options, steps []string) Options {
 	o.steps = steps
 	return o
 }
 
-// Before is o with f told of each step that changes the folder, before it.
+// Before returns o with a function that is called before each change of the folder.
 func Before(o Options, f func(step string)) Options {
 	o.Before = f
 	return o

@@ -67,8 +67,8 @@ func (f *follower) sees(t *testing.T) string {
 	return f.out.Text()
 }
 
-// Followers in this process and others see each commit with their next look, also
-// after the writer closed, and while the next one writes.
+// Followers in this process and others see each commit with their next read, also after the writer
+// has closed, and while the next one writes.
 func TestFollowers(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := store.OpenReadOnly(t.Context(), dir); !errors.Is(err, fs.ErrNotExist) {
@@ -117,7 +117,7 @@ func TestFollowers(t *testing.T) {
 	}
 }
 
-// A follower that looks each second sees a commit within two.
+// A follower that polls every second sees a commit within two.
 func TestFollowsInTime(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, store.Options{})
@@ -136,8 +136,8 @@ func TestFollowsInTime(t *testing.T) {
 	}
 }
 
-// Somebody who may not write the folder follows it, with and without a writer,
-// and reads a copy that has nothing but the database.
+// A user without write permission can follow the folder, with and without a writer, and read a
+// copy that contains only the database.
 func TestFollowWithoutRights(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, store.Options{})
@@ -145,7 +145,7 @@ func TestFollowWithoutRights(t *testing.T) {
 	put(t, s, "kb", doc("a", 1))
 	var env []string
 	if os.Getuid() == 0 {
-		env = []string{"UID_OF_CHILD=65534"} // root may write anything
+		env = []string{"UID_OF_CHILD=65534"} // root may write everything
 	}
 	readable(t, dir)
 	there := startFollower(t, dir, env...)
@@ -185,8 +185,8 @@ func TestFollowWithoutRights(t *testing.T) {
 	}
 }
 
-// readable lets everybody read the folder and nobody but its owner's open files
-// write it.
+// readable makes the folder readable for everybody and not writable except through the owner's
+// open files.
 func readable(t *testing.T, dir string) {
 	t.Helper()
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o755) }) // so that it can be removed
@@ -207,7 +207,7 @@ func readable(t *testing.T, dir string) {
 	}
 }
 
-// One process writes; others are told which, and where it answers.
+// Only one process writes; others get an error with its identity and address.
 func TestOneWriter(t *testing.T) {
 	dir := t.TempDir()
 	cmd := knowledgetest.Child(t, "hold", "DIR="+dir)

@@ -17,8 +17,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// meetLimit is the child that fills the folder, within a limit on file sizes where
-// LIMIT gives one in bytes, until there is no room, and goes on when there is.
+// meetLimit is run by a child process: it fills the folder, with a limit on file sizes of LIMIT
+// bytes if set, until there is no space, and continues when there is.
 func meetLimit() error {
 	dir, limit := os.Getenv("DIR"), uint64(0)
 	ballast := dir + "/ballast"
@@ -46,7 +46,7 @@ func meetLimit() error {
 	}
 	image := []byte(strings.Repeat("image ", 1<<17))
 	full := map[string]int{}
-	for n := 0; len(full) < 2 || n%10 != 0; n++ { // until both kinds have met it
+	for n := 0; len(full) < 2 || n%10 != 0; n++ { // until both kinds of write have failed
 		if n > 10_000 {
 			return fmt.Errorf("it never filled: %v", full)
 		}
@@ -80,8 +80,8 @@ func meetLimit() error {
 	return errors.Join(whole(s), s.Close())
 }
 
-// whole checks that a base whose documents are all of revision 2 adds up, and that
-// its segments are whole.
+// whole checks that the totals of a base whose documents are all of revision 2 are right, and that
+// its segments are intact.
 func whole(s *store.Store) error {
 	ctx := context.Background()
 	var docs []store.Document
@@ -104,7 +104,7 @@ func whole(s *store.Store) error {
 	return err
 }
 
-// Without room a write says so and changes nothing; with room it goes on.
+// Without disk space a write fails and changes nothing; with space it succeeds.
 //
 // Row K5 of deploy/CONTRIBUTING.md.
 func TestFull(t *testing.T) {
@@ -136,8 +136,7 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// What is there can be read, and written once there is room, by a process that starts
-// while there is none.
+// A process that starts without disk space can read the folder, and write once there is space.
 func TestOpenFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := mountSmall(t, dir); err != nil {

@@ -10,22 +10,22 @@ import (
 	"sync"
 )
 
-// The ends of the names of files.
+// The suffixes of file names.
 const (
 	imageSuffix   = ".seg"
 	vectorsSuffix = ".vec"
 )
 
-// images keeps the files of segments, and of their vectors. Files are written once.
+// images stores the files of segments and vectors. Each file is written once.
 type images interface {
-	path(name string) string // "" if it is none
+	path(name string) string // "" for images in memory
 	write(name string, image []byte) error
 	read(name string) ([]byte, error) // fs.ErrNotExist if it is missing
 	remove(name string) error
-	list() ([]string, error) // also of those that were not written to the end
+	list() ([]string, error) // including those that were not written completely
 }
 
-// folderImages keeps them in a folder.
+// folderImages stores images in a folder.
 type folderImages struct {
 	dir  string
 	step func(string)
@@ -33,8 +33,8 @@ type folderImages struct {
 
 func (f *folderImages) path(name string) string { return filepath.Join(f.dir, name) }
 
-// write leaves the whole file under its name or nothing: its bytes are on disk
-// before it gets the name, and the name is when it returns.
+// write writes a file completely or not at all: its bytes are synced before it gets its name, and
+// the name is synced when write returns.
 func (f *folderImages) write(name string, image []byte) error {
 	if err := os.MkdirAll(f.dir, folderMode); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (f *folderImages) remove(name string) error {
 	return os.Remove(f.path(name))
 }
 
-// list leaves out what is not ours by its name.
+// list returns only files with one of our suffixes.
 func (f *folderImages) list() (names []string, err error) {
 	entries, err := os.ReadDir(f.dir)
 	for _, e := range entries {
@@ -60,13 +60,13 @@ func (f *folderImages) list() (names []string, err error) {
 	return names, err
 }
 
-// isImage tells whether a file is ours by its name, written to the end or not.
+// isImage reports whether a file has one of our suffixes, whether complete or not.
 func isImage(name string) bool {
 	name = strings.TrimSuffix(name, freshSuffix)
 	return strings.HasSuffix(name, imageSuffix) || strings.HasSuffix(name, vectorsSuffix)
 }
 
-// memoryImages keeps them in memory.
+// memoryImages stores images in memory.
 type memoryImages struct{ held sync.Map } // []byte by name
 
 func (*memoryImages) path(string) string { return "" }

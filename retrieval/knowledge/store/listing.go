@@ -11,35 +11,35 @@ import (
 	"sync"
 )
 
-// A Reader is what the hash of a document begins with: it says how the document was read.
+// A Reader is the prefix of document hashes: it identifies how the document was read.
 type Reader [8]byte
 
-// A block is what the stamps in a block say. It never changes.
+// A block is the decoded content of a block of stamps. It is immutable.
 type block struct {
 	blockHead
 	places []uint16 // of the rows in the block, ascending
-	others []Stamp  // of the documents that none of the readers has read
+	others []Stamp  // of documents that were read by none of the readers
 }
 
-// A blockHead tells a block from others, and from itself before a change: that its checksum is
-// the same is as unlikely as that it is with damage.
+// A blockHead identifies a version of a block. Two versions have the same checksum only as rarely
+// as damage goes unnoticed.
 type blockHead struct{ number, documents, crc int64 }
 
-// A listing is the documents of a base as they were read last. It takes two bytes for each,
-// and never changes.
+// A listing is the documents of a base as last read. It takes two bytes per document and is
+// immutable.
 type listing struct {
 	readers []Reader
 	blocks  map[int64]block // by number
 }
 
-// listings are those of bases, by row. Blocks that are as they were are not read again:
-// those of a base of 200,000 documents are 8 MB.
+// listings are the listings of bases, by row. They avoid reading unchanged blocks again: 8 MB for
+// a base of 200,000 documents.
 type listings struct {
 	mu   sync.Mutex
 	kept map[int64]listing
 }
 
-// of returns the listing of a base, an empty one if there is none for these readers.
+// of returns the listing of a base, or an empty one if there is none for these readers.
 func (l *listings) of(base int64, readers []Reader) listing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,10 +58,10 @@ func (l *listings) keep(base int64, list listing) {
 	l.kept[base] = list
 }
 
-// documents returns the rows of all documents of a base, ascending, and the stamps of those
-// that none of the readers has read. They are read of blocks; whatever changes a document
-// removes its block, which is written anew with the transaction. Where one is missing or
-// damaged the documents are read instead.
+// documents returns the rows of all documents of a base, ascending, and the stamps of those that
+// were read by none of the readers. It reads them from blocks. Every change of a document removes
+// its block, which is rewritten in the same transaction. If a block is missing or damaged, the
+// documents are read instead.
 func (s *database) documents(ctx context.Context, tx *sql.Tx, b *baseRow, readers []Reader) (rows []int64, others []Stamp, err error) {
 	heads, err := query(ctx, tx, scanHead, listBlocks, b.row)
 	if err != nil {
@@ -104,8 +104,8 @@ func scanHead(r *sql.Rows) (h blockHead, err error) {
 	return h, err
 }
 
-// readBlocks returns the blocks that have these heads, but for those that are damaged, and
-// reads those that are not as before.
+// readBlocks returns the blocks with these heads, except damaged ones, and reads only those that
+// have changed.
 func (s *database) readBlocks(ctx context.Context, tx *sql.Tx, base int64, heads []blockHead, before listing) (listing, error) {
 	now := listing{readers: before.readers, blocks: make(map[int64]block, len(heads))}
 	var other []int64
@@ -130,7 +130,7 @@ func (s *database) readBlocks(ctx context.Context, tx *sql.Tx, base int64, heads
 		}
 		return none, nil
 	}
-	if len(other) == len(heads) { // to look each of them up takes twice the time
+	if len(other) == len(heads) { // looking up each would take twice the time
 		_, err := query(ctx, tx, read, allBlocks, base)
 		return now, err
 	}
@@ -141,7 +141,7 @@ func (s *database) readBlocks(ctx context.Context, tx *sql.Tx, base int64, heads
 	return now, err
 }
 
-// decode reads the stamps of a block, and tells whether they are as they were written.
+// decode decodes the stamps of a block, and reports whether they are undamaged.
 func (b *block) decode(base int64, encoded []byte, readers []Reader) bool {
 	if blockChecksum(base, b.number, encoded) != b.crc || int64(len(encoded)) != b.documents*stampBytes {
 		return false
@@ -160,5 +160,5 @@ func (b *block) decode(base int64, encoded []byte, readers []Reader) bool {
 	return true
 }
 
-// isOf tells whether one of the readers has read the document.
+// isOf reports whether the document was read by one of the readers.
 func (s *Stamp) isOf(readers []Reader) bool { return slices.Contains(readers, Reader(s.Hash[:8])) }

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// lockName is the file in the folder that its writer holds a lock on.
+// lockName is the file in the folder that its writer locks.
 const lockName = "lock"
 
-// errHeld says that somebody else has the lock.
+// errHeld means that somebody else holds the lock.
 var errHeld = errors.New("lock is held")
 
-// acquire makes this process the writer of dir, or returns a *LockedError. The
-// lock dies with the process; the file stays.
+// acquire makes this process the writer of dir, or returns a *LockedError. The system releases the
+// lock when the process ends; the file remains.
 func acquire(dir, address string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
@@ -38,7 +38,7 @@ func acquire(dir, address string) (*os.File, error) {
 	if err == nil {
 		_, err = f.WriteAt(append(text, '\n'), 0)
 	}
-	// On a full disk it is left out: what the folder holds can still be read.
+	// On a full disk this is skipped, so that the folder can still be read.
 	if err = full(err); err != nil && !errors.Is(err, ErrFull) {
 		_ = f.Close()
 		return nil, fmt.Errorf("lock state folder %s: %w", dir, err)
@@ -46,11 +46,11 @@ func acquire(dir, address string) (*os.File, error) {
 	return f, nil
 }
 
-// lookWait bounds how long a writer waits for processes that look whether there is one.
+// lookWait is how long a writer waits for processes that check whether there is a writer.
 const lookWait = time.Second
 
-// lockPast takes the lock of an open file, and waits while others share it for a moment to
-// see whether somebody has it.
+// lockPast takes the lock of an open file. It waits while others share the lock for a moment to
+// check whether there is a writer.
 func lockPast(f *os.File) error {
 	for end := time.Now().Add(lookWait); ; {
 		err := lockFile(f)
@@ -61,7 +61,7 @@ func lockPast(f *os.File) error {
 	}
 }
 
-// held tells whether somebody else has the lock of an open file.
+// held reports whether somebody else holds the lock of an open file.
 func held(f *os.File) bool {
 	err := shareFile(f)
 	if err == nil {
@@ -73,14 +73,14 @@ func held(f *os.File) bool {
 func lockedBy(dir string, f *os.File) *LockedError {
 	who := &LockedError{Dir: dir}
 	if text, err := io.ReadAll(io.LimitReader(f, 4096)); err == nil {
-		_ = json.Unmarshal(text, who) // a holder that is just starting has not written yet
+		_ = json.Unmarshal(text, who) // a holder that is just starting has not written it yet
 	}
 	return who
 }
 
-// Writer returns what the writer of dir says of itself. It is nil if nobody has the lock,
-// whatever a writer that was killed left in the file, or if the writer has just started
-// and has not written it yet. A writer that starts is not kept from it.
+// Writer returns what the writer of dir wrote about itself. It is nil if nobody holds the lock,
+// whatever a killed writer left in the file, or if the writer has just started and has not written
+// it yet. It does not prevent a writer from starting.
 func Writer(dir string) *LockedError {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if err != nil {
@@ -96,8 +96,8 @@ func Writer(dir string) *LockedError {
 	return nil
 }
 
-// release lets the next writer in. It unlocks before it closes the file: a child process
-// that is just being started has the file open, too, until it runs its program.
+// release releases the lock. It unlocks before it closes the file, because a child process that is
+// being started has the file open, too, until it executes its program.
 func release(f *os.File) error {
 	return errors.Join(f.Truncate(0), unlockFile(f), f.Close())
 }

@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A writer that was killed stays in the lock file, but nobody is told that it writes.
+// A killed writer remains in the lock file, but is not reported as the writer.
 func TestWriterThatDiedIsNoWriter(t *testing.T) {
 	dir := t.TempDir()
 	cmd := knowledgetest.Child(t, "hold", "DIR="+dir)
@@ -36,7 +36,7 @@ func TestWriterThatDiedIsNoWriter(t *testing.T) {
 	}
 }
 
-// Whoever looks for the writer keeps nobody from becoming it.
+// Looking for the writer does not prevent another process from becoming it.
 func TestLookingForTheWriterIsNotInTheWay(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, opened(t, dir))

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { knowledgetest.Main(m, children()) }
 
-// runChild runs a child to its end and returns what it said.
+// runChild runs a child process to its end and returns its output.
 func runChild(t *testing.T, what string, env ...string) (string, error) {
 	t.Helper()
 	cmd := knowledgetest.Child(t, what, env...)
@@ -78,8 +78,8 @@ func put(t *testing.T, s *store.Store, base string, docs ...store.Document) []in
 	return rows
 }
 
-// doc returns a document all of whose parts follow from its id and revision. It
-// has more chunks in later revisions.
+// doc returns a document that depends only on its id and revision. It has more chunks in later
+// revisions.
 func doc(id string, revision int) store.Document {
 	text := fmt.Sprintf("%s at revision %d", id, revision)
 	d := store.Document{
@@ -98,7 +98,7 @@ func doc(id string, revision int) store.Document {
 
 func sumOf(text string) chunk.Sum { return chunk.Sum(sha256.Sum256([]byte("sum of " + text))) }
 
-// total returns what a base of these documents says of itself.
+// total returns the expected Base for these documents.
 func total(id string, docs ...store.Document) store.Base {
 	b := store.Base{ID: id, Documents: len(docs)}
 	for _, d := range docs {
@@ -111,7 +111,7 @@ func total(id string, docs ...store.Document) store.Base {
 	return b
 }
 
-// all drains a sequence.
+// all collects a sequence.
 func all[T any](t *testing.T, seq iter.Seq2[T, error]) (out []T) {
 	t.Helper()
 	for v, err := range seq {
@@ -123,8 +123,8 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) (out []T) {
 	return out
 }
 
-// segments returns the segments of a base, none if there is no such base, and the rows of
-// the documents that none of them covers.
+// segments returns the segments of a base, none if there is no such base, and the rows of the
+// documents that no segment covers.
 func segments(ctx context.Context, s *store.Store, base string) (list []store.Segment, uncovered []int64, err error) {
 	v, err := s.View(ctx, base)
 	for _, row := range v.Rows {
@@ -147,7 +147,7 @@ func entries(ctx context.Context, s *store.Store, base string) ([]store.Entry, e
 	return s.Entries(ctx, base, v.Rows)
 }
 
-// wide returns n documents of a chunk of about 1,500 bytes each.
+// wide returns n documents with the given number of chunks of about 1,500 bytes each.
 func wide(prefix string, n, chunks int) []store.Document {
 	docs := make([]store.Document, n)
 	for i := range docs {

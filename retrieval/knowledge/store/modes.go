@@ -9,24 +9,23 @@ import (
 	"path/filepath"
 )
 
-// modesName is the file of the modes that the kill switch has lowered. It stands beside the
-// databases, as it must be kept also where they cannot be written.
+// modesName is the file of the modes set by the kill switch. It is separate from the databases,
+// because it must work even if these cannot be written.
 const modesName = "modes.json"
 
-// maxModes is more than the entries of 10,000 tenants take, in bytes.
+// maxModes is the size limit in bytes, more than 10,000 tenants need.
 const maxModes = 4 << 20
 
-// asideSuffix ends the name of a file that could not be read and is kept.
+// asideSuffix is the suffix of unreadable files that are kept.
 const asideSuffix = ".damaged"
 
-// SetModesAside renames what ReadModes reads, so that WriteModes does not replace it.
+// SetModesAside renames the file of modes, so that WriteModes does not replace it.
 func SetModesAside(dir string) error {
 	path := filepath.Join(dir, modesName)
 	return os.Rename(path, path+asideSuffix)
 }
 
-// ModesAside returns the file that SetModesAside has renamed; "" if there is none, or if
-// somebody has removed it.
+// ModesAside returns the path of the file that SetModesAside renamed; "" if it does not exist.
 func ModesAside(dir string) string {
 	path := filepath.Join(dir, modesName+asideSuffix)
 	if _, err := os.Lstat(path); err != nil {
@@ -35,7 +34,7 @@ func ModesAside(dir string) string {
 	return path
 }
 
-// ReadModes returns what WriteModes wrote to a state folder, nil if there is nothing.
+// ReadModes returns what WriteModes wrote to a state folder; nil if there is nothing.
 func ReadModes(dir string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(dir, modesName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,13 +51,13 @@ func ReadModes(dir string) ([]byte, error) {
 	return data, err
 }
 
-// WriteModes keeps the modes of the kill switch in a state folder, which is made if it is
-// not there. After an error those from before are still kept.
+// WriteModes stores the modes of the kill switch in a state folder, which it creates if necessary.
+// On an error the previous modes are kept.
 func WriteModes(dir string, data []byte) error {
 	if err := os.MkdirAll(dir, folderMode); err != nil {
 		return err
 	}
 	path := filepath.Join(dir, modesName)
-	_ = os.Remove(path + freshSuffix) // of a process that was killed
+	_ = os.Remove(path + freshSuffix) // left by a process that was killed
 	return writeWhole(path, data, func(string) {})
 }

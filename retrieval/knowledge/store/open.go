@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// readConnections is how many reads run at a time.
+	// readConnections is the number of concurrent reads.
 	readConnections = 4
-	// busyMilliseconds is how long to wait for a lock of SQLite's. Only tools from
-	// outside and the recovery after a crash hold one for longer than a moment.
+	// busyMilliseconds is how long to wait for an SQLite lock. Only external tools and the
+	// recovery after a crash hold one for longer than a moment.
 	busyMilliseconds = 5000
-	// pageBytes keeps most chunks on one page, several to each.
+	// pageBytes is large enough for most chunks; several fit on one page.
 	pageBytes = 8192
-	// walPages is how long the log gets before it is worked into the database, which
-	// syncs both: 32 MB. A log that a large transaction made longer is cut back to it.
+	// walPages is the log size at which a checkpoint runs, which syncs log and database: 32 MB. A
+	// log that a large transaction made longer is truncated to it.
 	walPages = 4096
-	// quickCheck is up to which size a database is checked whole when it is opened,
-	// in bytes: that takes some 10 ms.
+	// quickCheck is the size in bytes up to which a database is checked completely when it is
+	// opened, which takes about 10 ms.
 	quickCheck = 4 << 20
 )
 
@@ -55,20 +55,20 @@ func openPool(path string, n int, query ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// create makes the database where there is none. It gets its name when it is complete: a
-// file of that name is either a database of ours or something else, never half of one.
+// create makes the database if it does not exist. It is renamed to its final name when it is
+// complete, so a file of that name is never an incomplete database.
 func (s *database) create(ctx context.Context, steps []string) error {
 	if _, err := os.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	fresh := s.path + ".new"
-	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} { // of a process that died
+	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} { // left by a process that died
 		if err := os.Remove(fresh + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	s.step("create: write")
-	// Made here and not by SQLite, which would make it for everybody to read.
+	// Create it here: SQLite would make it readable for everybody.
 	if err := writeNew(fresh, nil, func() {}); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *database) create(ctx context.Context, steps []string) error {
 		return err
 	}
 	err = upgrade(ctx, db, fresh, steps)
-	s.step("create: close") // checkpoints and syncs
+	s.step("create: close") // this checkpoints and syncs
 	if err := errors.Join(err, classify(fresh, db.Close())); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *database) create(ctx context.Context, steps []string) error {
 	return syncDir(s.dir)
 }
 
-// openReaders opens the pool for reading and returns the version of the schema.
+// openReaders opens the pool for reading and returns the schema version.
 func (s *database) openReaders(ctx context.Context) (schema int, err error) {
 	if s.file, err = os.Stat(s.path); err != nil {
 		return 0, fmt.Errorf("open state folder: %w", err)
@@ -116,21 +116,21 @@ func (s *database) openReaders(ctx context.Context) (schema int, err error) {
 	return schema, s.classify(err)
 }
 
-// alone tells whether there is no log beside the database: then nobody has it open.
+// alone reports whether there is no log beside the database, which means that nobody has it open.
 func (s *database) alone() bool {
 	_, err := os.Stat(s.path + "-wal")
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// identify returns a *ForeignError unless the file is a database of ours. It takes
-// no lock and writes nothing, and goes through SQLite because closing a file of our
-// own would drop the locks that this process holds on it.
+// identify returns a *ForeignError unless the file is one of our databases. It takes no lock and
+// writes nothing. It uses SQLite because closing a file of our own would drop the locks that this
+// process holds on it.
 func (s *database) identify(ctx context.Context) error {
 	if s.file.Size() == 0 {
 		return &ForeignError{Path: s.path, Reason: "is empty, not a database"}
 	}
-	// writable_schema has the first page read even if a checkpoint is under way, or
-	// was when its process died, and the file is still shorter than the page says.
+	// writable_schema makes SQLite read the first page even if a checkpoint is in progress, or its
+	// process died during one, and the file is shorter than the page says.
 	db, err := openPool(s.path, 1, "immutable=1", pragma("writable_schema(1)"))
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *database) identify(ctx context.Context) error {
 	return nil
 }
 
-// openWriter opens the one connection that writes, and brings the schema up to date.
+// openWriter opens the only writing connection, and upgrades the schema.
 func (s *database) openWriter(ctx context.Context, steps []string) (err error) {
 	s.writer, err = openPool(s.path, 1, "_txlock=immediate",
 		pragma("journal_mode(WAL)"), pragma("synchronous(NORMAL)"), pragma("foreign_keys(1)"),
@@ -169,7 +169,7 @@ func (s *database) openWriter(ctx context.Context, steps []string) (err error) {
 	return upgrade(ctx, s.writer, s.path, steps)
 }
 
-// check looks at all of the database for damage.
+// check checks all of the database for damage.
 func (s *database) check(ctx context.Context) error {
 	var found string
 	if err := s.readers.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {

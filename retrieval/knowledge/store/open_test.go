@@ -15,7 +15,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// sqlFile makes a database with SQL of somebody else's, and returns its bytes.
+// sqlFile makes a foreign SQLite database.
 func sqlFile(t *testing.T, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -32,7 +32,7 @@ func sqlFile(t *testing.T, path string, statements ...string) {
 	}
 }
 
-// files returns the names and contents of what is in a folder, but the lock.
+// files returns the names and contents of the files in a folder, except the lock.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -53,7 +53,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// What is not ours is refused by name, whoever asks, and left byte for byte as it is.
+// A foreign file is rejected with its name, by writers and followers, and not modified.
 func TestForeign(t *testing.T) {
 	f := func(name, want string, make func(t *testing.T, path string)) {
 		t.Run(name, func(t *testing.T) {
@@ -90,8 +90,7 @@ func TestForeign(t *testing.T) {
 	f("marked", "another application (id 0x2a)", run("PRAGMA application_id = 42", "PRAGMA journal_mode = WAL", "CREATE TABLE state (version)"))
 }
 
-// A schema from the future is refused, with both versions, even where it stands in
-// the log alone.
+// A newer schema is rejected, with both versions, even if it is only in the log.
 func TestNewerSchema(t *testing.T) {
 	dir := t.TempDir()
 	newer := append(store.Schema(), "CREATE TABLE future (a)", "CREATE TABLE more (a)")
@@ -110,14 +109,14 @@ func TestNewerSchema(t *testing.T) {
 		}
 	}
 	after := files(t, dir)
-	delete(before, "knowledge.db-shm") // SQLite's own, rebuilt at will
+	delete(before, "knowledge.db-shm") // SQLite may rebuild it at any time
 	delete(after, "knowledge.db-shm")
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// An older schema is upgraded by the writer, wholly or not at all; nothing is lost.
+// A writer upgrades an older schema, completely or not at all; nothing is lost.
 func TestUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), dir, store.Options{})
@@ -154,7 +153,7 @@ func TestOddFolders(t *testing.T) {
 	}
 }
 
-// A backup that takes the database's place is noticed by those who have it open.
+// Replacing the database by a backup is noticed by processes that have it open.
 func TestReplaced(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, store.Options{})
@@ -174,8 +173,8 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// A store that is closed has nothing in its log, so that the database alone is a
-// backup, and one can take its place.
+// After Close the log is empty, so that the database file alone is a backup, and can be replaced
+// by one.
 func TestClosed(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), dir, store.Options{})
@@ -193,8 +192,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// In a database with any bit flipped, or cut off anywhere, what is read is what was
-// written, or an error that names the file.
+// Reading a database with any bit flipped, or truncated anywhere, returns what was written, or an
+// error that names the file.
 //
 // Row K3 of deploy/CONTRIBUTING.md.
 func TestDamage(t *testing.T) {
@@ -241,7 +240,7 @@ func TestDamage(t *testing.T) {
 	}
 	for at := range 100 { // the header
 		if at >= 28 && at%4 != 0 {
-			continue // numbers of four bytes
+			continue // four-byte numbers
 		}
 		data := bytes.Clone(whole)
 		data[at] ^= 0x81
@@ -257,7 +256,7 @@ func TestDamage(t *testing.T) {
 	t.Logf("%d of %d noticed, %d bytes", noticed, cases, len(whole))
 }
 
-// readAll opens a folder and reads base kb, which holds what is wanted or fails.
+// readAll opens a folder and reads base kb; it returns the expected documents or an error.
 func readAll(t *testing.T, dir string, want []store.Document) error {
 	s, err := store.Open(t.Context(), dir, store.Options{})
 	if err != nil {

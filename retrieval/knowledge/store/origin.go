@@ -2,8 +2,8 @@ package store
 
 import "strings"
 
-// Unsettled is the origin of a base that is on its way from one folder to another: it
-// holds documents of both.
+// Unsettled is the origin of a base that is being changed from one folder to another: it may hold
+// documents of both.
 const Unsettled = "?"
 
 const (
@@ -11,17 +11,17 @@ const (
 	leaving = "?? "
 )
 
-// InPart is the origin of a base whose folder has not been read to its end: it holds
-// documents of that folder alone, and not all of them.
+// InPart returns the origin of a base whose folder has not been read completely: it holds only
+// documents of that folder, but not all.
 func InPart(folder string) string { return inPart + folder }
 
-// Leaving is the origin of a base in which some documents of its folder were read by the
-// rules of before and some by the present ones.
+// Leaving returns the origin of a base in which some documents of its folder were read by the old
+// rules and some by the new ones.
 func Leaving(folder string) string { return leaving + folder }
 
-// ReadOrigin takes an origin apart. settled tells whether the documents in the base
-// are of that folder, read by its rules, and whole whether they are all of them; a
-// base that is kept with no folder is both.
+// ReadOrigin parses an origin. settled reports whether all documents in the base are of that
+// folder and read by its rules; whole reports whether they are all of the folder's documents. Both
+// are true for a base without a folder.
 func ReadOrigin(origin string) (folder string, settled, whole bool) {
 	if origin == Unsettled {
 		return "", false, false

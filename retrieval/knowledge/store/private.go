@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// freshSuffix is of a file that is being written.
+// freshSuffix is the suffix of a file that is being written.
 const freshSuffix = ".new"
 
-// writeWhole leaves a whole file under its name, in place of one that was there, or
-// changes nothing. step is called before each change.
+// writeWhole writes a complete file, replacing an existing one, or changes nothing. step is called
+// before each change.
 func writeWhole(path string, data []byte, step func(string)) error {
 	fresh := path + freshSuffix
 	step("write")
@@ -31,8 +31,8 @@ func writeWhole(path string, data []byte, step func(string)) error {
 	return err
 }
 
-// writeNew writes a file that is not there yet, and syncs it; written is called before
-// that. Nobody else can read the file at any moment.
+// writeNew creates a file and syncs it; it calls written before the sync. The file is never
+// readable for other users.
 func writeNew(path string, data []byte, written func()) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
@@ -46,9 +46,9 @@ func writeNew(path string, data []byte, written func()) error {
 	return errors.Join(err, file.Close())
 }
 
-// tighten takes away the rights that older releases gave other users on a folder and on
-// our files in it, where this user owns them. The folder itself stays as it is if it has
-// other files in it or is one like /tmp: other users may need it.
+// tighten removes the permissions that older releases gave other users on a folder and our files
+// in it, if this user owns them. The folder itself is left alone if it contains other files or is
+// one like /tmp, because other users may need it.
 func tighten(dir string) {
 	entries, err := os.ReadDir(dir)
 	alone := err == nil
@@ -67,7 +67,7 @@ func tighten(dir string) {
 			forOwner(path, e)
 		case name == modesName, name == modesName+freshSuffix, name == modesName+asideSuffix:
 			forOwner(path, e)
-		case strings.HasPrefix(name, tokenName): // useless once others may have read it
+		case strings.HasPrefix(name, tokenName): // a token that others may have read is useless
 		default:
 			alone = false
 		}
@@ -77,8 +77,8 @@ func tighten(dir string) {
 	}
 }
 
-// forOwner takes the rights of others on a file or folder away, if this user owns it. One
-// that cannot be changed, as on a read-only mount, is used as it is.
+// forOwner removes the permissions of others on a file or folder, if this user owns it. If that
+// fails, as on a read-only mount, it is used as it is.
 func forOwner(path string, e fs.DirEntry) {
 	info, err := e.Info()
 	if err != nil || !info.Mode().IsRegular() && !info.IsDir() || !owned(info) || !shared(info) {

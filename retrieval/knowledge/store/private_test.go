@@ -14,7 +14,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// modes returns what of a folder, itself included, others than its owner may touch.
+// modes returns the files of a folder, and the folder itself, that others may access, with their
+// modes.
 func modes(t *testing.T, dir string) map[string]fs.FileMode {
 	t.Helper()
 	open := map[string]fs.FileMode{}
@@ -34,7 +35,7 @@ func modes(t *testing.T, dir string) map[string]fs.FileMode {
 	return open
 }
 
-// private checks that nobody but the owner may touch anything.
+// private checks that only the owner may access anything.
 func private(t *testing.T, when, dir string) {
 	t.Helper()
 	if open := modes(t, dir); len(open) > 0 {
@@ -42,8 +43,7 @@ func private(t *testing.T, when, dir string) {
 	}
 }
 
-// loosen gives everybody the right to read all of a folder, as older releases did
-// for the group.
+// loosen makes everything in a folder readable for everybody, as older releases did for the group.
 func loosen(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -57,8 +57,8 @@ func loosen(t *testing.T, dir string) {
 	}
 }
 
-// No file of the folder can be read by others, at no step of the writer's, whatever
-// the umask, and those that a follower makes neither.
+// Others cannot read any file of the folder at any step of the writer, whatever the umask, nor
+// files that a follower makes.
 func TestStateFolderIsPrivate(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "deeper", "state")
@@ -79,7 +79,7 @@ func TestStateFolderIsPrivate(t *testing.T) {
 	private(t, "above it", filepath.Dir(dir))
 	follow(t, dir)
 	closeStore(t, s)
-	for _, name := range []string{"-wal", "-shm"} { // the follower's own
+	for _, name := range []string{"-wal", "-shm"} { // then the follower makes them
 		if err := os.Remove(filepath.Join(dir, "knowledge.db"+name)); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestStateFolderIsPrivate(t *testing.T) {
 	}
 }
 
-// What an older release made is closed to others by whoever opens it next.
+// The files of an older release are made private by the next process that opens them.
 func TestOlderStateFolderIsTightened(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	s := opened(t, dir)
@@ -109,7 +109,7 @@ func TestOlderStateFolderIsTightened(t *testing.T) {
 			t.Fatalf("loosened %v only", loose)
 		}
 	}
-	loosened(7) // the folder, three files of SQLite's, lock, segments and one in it
+	loosened(7) // the folder, three files of SQLite, lock, segments and one in it
 	follow(t, dir)
 	private(t, "by a follower", dir)
 	loosened(7)
@@ -123,8 +123,8 @@ func TestOlderStateFolderIsTightened(t *testing.T) {
 	private(t, "by the next writer", dir)
 }
 
-// A folder that holds something else, too, may be meant for others: it stays as it
-// is, and what is in it of this package is closed.
+// A folder with other files may be meant for others: its mode stays, but this package's files in
+// it are made private.
 func TestSharedFolderStaysOpen(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644); err != nil {
@@ -137,8 +137,8 @@ func TestSharedFolderStaysOpen(t *testing.T) {
 	}
 }
 
-// The first writer of a folder makes its token, which stays: later writers and
-// followers have the same, and another folder has another.
+// The first writer of a folder makes its token, which is permanent: later writers and followers
+// get the same, and another folder has another.
 func TestStateTokenIsMadeOnce(t *testing.T) {
 	dir, other := filepath.Join(t.TempDir(), "state"), t.TempDir()
 	if token, err := store.AdminToken(dir); token != "" || !errors.Is(err, fs.ErrNotExist) {
@@ -162,8 +162,8 @@ func TestStateTokenIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A token that is none, or that others could have read, is replaced by the next
-// writer; until then it is none.
+// An invalid token, or one that others could have read, is replaced by the next writer; until then
+// AdminToken fails.
 func TestStateTokenIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "admin-token")
@@ -201,7 +201,7 @@ func TestStateTokenIsReplaced(t *testing.T) {
 	f("half written", func() error { return os.Rename(path, path+".new") })
 }
 
-// opened opens a folder that the test closes.
+// opened opens a folder until the test ends.
 func opened(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), dir, store.Options{})

@@ -17,16 +17,16 @@ const (
 	ofDocument     = "c.row >= d.row << 20 AND c.row < (d.row + 1) << 20 "
 )
 
-// pageDocuments is how many documents are read at a time by what goes through a base.
+// pageDocuments is how many documents of a base are read at a time.
 const pageDocuments = 512
 
-// A found is a chunk as the store has it.
+// A found is a stored chunk.
 type found struct {
 	row int64
 	Chunk
 }
 
-// A Known is what tells whether a document has to be read again.
+// A Known is what determines whether a document must be read again.
 type Known struct {
 	Row      int64
 	ID       string
@@ -40,7 +40,7 @@ type Known struct {
 // Document returns a document with its chunks, or ErrNotFound.
 func (s *reads) Document(ctx context.Context, base, id string) (Entry, error) {
 	var d Entry
-	err := s.read(ctx, func(tx *sql.Tx) error { // both parts of one moment
+	err := s.read(ctx, func(tx *sql.Tx) error { // read both parts from the same state
 		list, err := query(ctx, tx, s.scanEntry, selectDocument+"JOIN base b ON b.row = d.base WHERE b.id = ? AND d.id = ?", base, id)
 		if err == nil && len(list) == 0 {
 			err = ErrNotFound
@@ -61,9 +61,9 @@ func (s *reads) Document(ctx context.Context, base, id string) (Entry, error) {
 	return d, s.wrap(fmt.Sprintf("document %q of knowledge %s", id, base), err)
 }
 
-// Known goes through the documents of a base by id. It may be written meanwhile:
-// each document is as it was at some time of the walk. An error, ErrNotFound without
-// the base, comes last.
+// Known yields the documents of a base by id. The base may change meanwhile: each document is as
+// it was at some time during the iteration. An error (ErrNotFound without the base) is yielded
+// last.
 func (s *reads) Known(ctx context.Context, base string) iter.Seq2[Known, error] {
 	return func(yield func(Known, error) bool) {
 		b, err := s.base(ctx, s.readers, base)
@@ -93,7 +93,7 @@ func (s *reads) scanEntry(r *sql.Rows) (e Entry, err error) {
 	return e, err
 }
 
-// scanRow reads a document, but for its attributes, which stay encoded.
+// scanRow reads a document; its attributes stay encoded.
 func (s *reads) scanRow(r *sql.Rows) (e Entry, attributes string, err error) {
 	var base, crc, modified int64
 	var hash, sum sql.RawBytes

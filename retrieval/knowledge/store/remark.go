@@ -16,20 +16,20 @@ const (
 	deleteRemark  = "DELETE FROM remark WHERE base = ? AND source = ?"
 )
 
-// A Remark is what is to be said of a version of a source each time that it is met, so that
-// it need not be read for that: above all why it could not be read.
+// A Remark is what to report about a version of a source without reading it again, above all why
+// it could not be read.
 type Remark struct {
 	Source    string
 	Size      int64 // this and the next two as in Document
 	Modified  time.Time
 	Mark      int64
-	Reader    []byte // names what read it
-	Documents int    // that came of it
-	Text      string // what is to be said; its form is not the store's business
+	Reader    []byte // identifies what read it
+	Documents int    // number of documents in it
+	Text      string // what to report; the store does not interpret it
 }
 
-// Remarks returns what SetRemarks noted of a base, or ErrNotFound without the base. A remark
-// that is damaged is left out: its source is read again.
+// Remarks returns the remarks of a base, or ErrNotFound without the base. Damaged remarks are left
+// out: their sources are read again.
 func (s *Store) Remarks(ctx context.Context, base string) (list []Remark, err error) {
 	err = s.readBase(ctx, "read the remarks on", base, func(tx *sql.Tx, b baseRow) (err error) {
 		list, err = query(ctx, tx, func(r *sql.Rows) (Remark, error) { return scanRemark(r, b.row) }, selectRemarks, b.row)
@@ -38,8 +38,9 @@ func (s *Store) Remarks(ctx context.Context, base string) (list []Remark, err er
 	return slices.DeleteFunc(list, func(r Remark) bool { return r.Source == "" }), err
 }
 
-// SetRemarks notes remarks, in place of those on the same sources, and forgets those on
-// others. They go with the base. The version stays: nothing that a follower shows has changed.
+// SetRemarks stores remarks, replacing those on the same sources, and deletes those on the sources
+// in forget. They are deleted with the base. The version does not change, because nothing that a
+// follower shows has changed.
 func (s *Store) SetRemarks(ctx context.Context, base string, remarks []Remark, forget []string) error {
 	return s.writeBase(ctx, "note remarks on", base, func(c *change, b *baseRow) error {
 		c.s.step("note remarks")
@@ -58,7 +59,7 @@ func (s *Store) SetRemarks(ctx context.Context, base string, remarks []Remark, f
 	})
 }
 
-// scanRemark leaves Source empty where the row is damaged.
+// scanRemark leaves Source empty if the row is damaged.
 func scanRemark(r *sql.Rows, base int64) (m Remark, err error) {
 	var modified, crc int64
 	if err := r.Scan(&m.Source, &m.Size, &modified, &m.Mark, &m.Reader, &m.Documents, &m.Text, &crc); err != nil {

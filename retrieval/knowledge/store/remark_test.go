@@ -10,7 +10,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// Remarks are kept with their base, and go with it.
+// Remarks are stored with their base, and deleted with it.
 func TestRemarks(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *store.Store) {
 		create(t, s, "kb", "other")

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 )
 
-// applicationID marks our databases: "SNkb".
+// applicationID identifies our databases: "SNkb".
 const applicationID = 0x534e6b62
 
 // schemaFiles are the steps, by number.
@@ -16,8 +16,8 @@ const applicationID = 0x534e6b62
 //go:embed schema/*.sql
 var schemaFiles embed.FS
 
-// schema returns the steps that make the schema, oldest first; its version is how
-// many of them a database has. A step that was released never changes.
+// schema returns the steps that make the schema, oldest first. The schema version of a database is
+// the number of its steps. A released step never changes.
 func schema() (texts []string) {
 	names, err := fs.Glob(schemaFiles, "schema/*.sql")
 	if err != nil {
@@ -33,8 +33,7 @@ func schema() (texts []string) {
 	return texts
 }
 
-// upgrade takes the database through the steps that it lacks, in one transaction:
-// it has all of them afterwards or, failing, the ones it had.
+// upgrade applies the missing steps to the database in one transaction: all or none.
 func upgrade(ctx context.Context, db *sql.DB, path string, steps []string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

@@ -13,33 +13,33 @@ import (
 	"strings"
 )
 
-// A Segment is a file that an index made of some documents of a base. What is in
-// it is not the store's business. A document that was replaced or deleted since is
-// not alive in it: its row is in Covers but no longer in the base.
+// A Segment is an index file of some documents of a base. The store does not interpret it. A
+// document that was replaced or deleted since is dead: its row is in Covers but no longer in the
+// base.
 type Segment struct {
 	Base   string
 	Name   string
-	Path   string  // of the file, to be mapped into memory; "" in memory
+	Path   string  // of the file, to be memory-mapped; "" in memory
 	Size   int64   // bytes
 	Covers []int64 // rows of documents, ascending
 
-	checksum uint32 // of the file and covers
+	checksum uint32 // of the file and Covers
 }
 
 const selectSegment = "SELECT b.id, s.name, s.size, s.crc, s.covers FROM segment s JOIN base b ON b.row = s.base "
 
-// errDamaged is what is wrong with a file that is not what was written.
+// errDamaged means that a file is not as it was written.
 var errDamaged = errors.New("does not match its checksum")
 
-// PutSegment writes a segment that covers documents with the given rows, instead of
-// those named in replaces, which are forgotten in the same transaction. The file is
-// on disk, whole, before the database names it. It is ErrNotFound without the base
-// or without one of those to replace.
+// PutSegment writes a segment for documents with the given rows. It replaces the segments named in
+// replaces, which are removed in the same transaction. The file is complete and on disk before the
+// database refers to it. The error is ErrNotFound if the base or a segment to replace does not
+// exist.
 func (s *Store) PutSegment(ctx context.Context, base string, image []byte, covers []int64, replaces ...string) (Segment, error) {
 	if s.writer == nil {
 		return Segment{}, ErrReadOnly
 	}
-	if err := validBase(base); err != nil { // it becomes part of a file's name
+	if err := validBase(base); err != nil { // it becomes part of a file name
 		return Segment{}, fmt.Errorf("write segment of knowledge %s: %w", base, ErrNotFound)
 	}
 	covers = slices.Compact(slices.Sorted(slices.Values(covers)))
@@ -72,7 +72,7 @@ func (s *Store) PutSegment(ctx context.Context, base string, image []byte, cover
 	return seg, nil
 }
 
-// DropSegments forgets segments and removes their files, or returns ErrNotFound.
+// DropSegments removes segments and their files, or returns ErrNotFound.
 func (s *Store) DropSegments(ctx context.Context, base string, names ...string) error {
 	err := s.writeBase(ctx, "drop segment "+strings.Join(names, ", ")+" of", base, func(c *change, b *baseRow) error {
 		if err := c.forget(names, b.row); err != nil {
@@ -87,8 +87,8 @@ func (s *Store) DropSegments(ctx context.Context, base string, names ...string) 
 	return err
 }
 
-// Image returns the content of a segment's file, checked: a *SegmentError where it
-// is missing or damaged, ErrNotFound where the segment was dropped meanwhile.
+// Image returns the content of a segment's file and checks it. The error is a *SegmentError if it
+// is missing or damaged, and ErrNotFound if the segment was dropped meanwhile.
 func (s *reads) Image(ctx context.Context, seg Segment) ([]byte, error) {
 	image, err := s.images.read(seg.Name)
 	if err == nil && (int64(len(image)) != seg.Size || checksum(image)^checksum(encodeRows(seg.Covers)) != seg.checksum) {
@@ -109,7 +109,7 @@ func (s *reads) Image(ctx context.Context, seg Segment) ([]byte, error) {
 	return nil, s.wrap("read segment "+seg.Name, err)
 }
 
-// scanSegment leaves Covers nil where the list is damaged.
+// scanSegment leaves Covers nil if the list is damaged.
 func (s *reads) scanSegment(r *sql.Rows) (seg Segment, err error) {
 	var crc int64
 	var list sql.RawBytes
@@ -140,16 +140,16 @@ func (c *change) forget(names []string, base int64) error {
 	return nil
 }
 
-// discard removes files that the database does not name. One that stays behind is
-// removed by the next Open.
+// discard removes files that the database does not refer to. If that fails, the next Open removes
+// them.
 func (s *database) discard(names []string) {
 	for _, name := range names {
 		_ = s.images.remove(name)
 	}
 }
 
-// removeOrphans removes the files that the database does not name, such as those of a
-// process that died before it could.
+// removeOrphans removes files that the database does not refer to, such as those of a process that
+// died before it could.
 func (s *database) removeOrphans(ctx context.Context) error {
 	files, err := s.images.list()
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *database) removeOrphans(ctx context.Context) error {
 	return nil
 }
 
-// encodeRows returns ascending rows as differences.
+// encodeRows encodes ascending rows as varint differences.
 func encodeRows(rows []int64) []byte {
 	out, last := make([]byte, 0, 2*len(rows)), int64(0)
 	for _, r := range rows {
@@ -180,7 +180,7 @@ func encodeRows(rows []int64) []byte {
 	return out
 }
 
-// decodeRows is the reverse of encodeRows; it is nil for what that never returned.
+// decodeRows reverses encodeRows; it returns nil for invalid input.
 func decodeRows(list []byte) []int64 {
 	out, last := make([]int64, 0, len(list)), int64(0)
 	for len(list) > 0 {

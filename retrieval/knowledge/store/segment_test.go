@@ -23,7 +23,7 @@ func putSegment(t *testing.T, s *store.Store, image string, covers []int64, repl
 	return seg
 }
 
-// Segments say what they cover; a document that was written since is not covered.
+// Segments list the documents they cover; a document that was written later is not covered.
 func TestSegments(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
@@ -63,7 +63,7 @@ func TestSegments(t *testing.T) {
 	})
 }
 
-// A file that is missing or damaged is named, and costs no more than another one.
+// A missing or damaged file is reported by name, and does no other harm.
 //
 // Row K3 of deploy/CONTRIBUTING.md.
 func TestDamagedSegment(t *testing.T) {
@@ -98,7 +98,7 @@ func TestDamagedSegment(t *testing.T) {
 	f("flipped", func(path string) error { return os.WriteFile(path, []byte("an Image"), 0o600) }, nil)
 }
 
-// What no segment names is removed by the next writer, if its name is one of ours.
+// Files that belong to no segment are removed by the next writer, if they have one of our names.
 func TestOrphans(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), dir, store.Options{})

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// stampBits is how many of a row's lowest bits are its place in a block of stamps: writing
-	// a document rewrites a block of at most 20 KB, and a base of 200,000 documents has 400.
+	// stampBits is how many low bits of a row are its place in a block of stamps. Writing a
+	// document rewrites a block of at most 20 KB; a base of 200,000 documents has 400 blocks.
 	stampBits = 9
 	// stampBytes is the size of a stamp in a block: row and hash.
 	stampBytes = 8 + 32
 
 	selectStamps = "SELECT row, hash FROM document WHERE base = ?"
-	// By row, not by the index of ids: a block is in one place of the table.
+	// By row and not by the index of ids: a block is contiguous in the table.
 	selectBlock  = "SELECT row, hash FROM document NOT INDEXED WHERE row >= ? AND row < ? AND base = ? ORDER BY row"
 	listBlocks   = "SELECT block, documents, crc FROM stamp WHERE base = ? ORDER BY block"
 	allBlocks    = "SELECT block, documents, crc, list FROM stamp WHERE base = ? ORDER BY block"
@@ -27,7 +27,7 @@ const (
 	usedBlocks   = "SELECT DISTINCT row >> ? FROM document WHERE base = ?"
 )
 
-// A Stamp is what of a document can be read for all documents at once.
+// A Stamp is the part of a document that can be read for all documents at once.
 type Stamp struct {
 	Row  int64
 	Hash [32]byte
@@ -45,7 +45,7 @@ func blockChecksum(base, block int64, list []byte) int64 {
 	return int64(checksum(append(binary.LittleEndian.AppendUint64(b, uint64(block)), list...)))
 }
 
-// stamp notes that a document was written or removed.
+// stamp records that a document was written or removed.
 func (c *change) stamp(row int64) {
 	if c.blocks == nil {
 		c.blocks = map[int64]bool{}
@@ -81,8 +81,8 @@ func (c *change) writeBlock(base, block int64) error {
 	return err
 }
 
-// restamp writes the stamps of bases that lack some, as after an upgrade. It costs some
-// 2 µs a document. Failing does no harm: View reads the documents then.
+// restamp writes missing stamps of bases, for example after an upgrade, in about 2 µs per
+// document. Failing is harmless: View then reads the documents.
 func (s *Store) restamp(ctx context.Context) {
 	bases, err := query(ctx, s.writer, func(r *sql.Rows) (b baseRow, err error) {
 		err = r.Scan(&b.row, &b.ID)

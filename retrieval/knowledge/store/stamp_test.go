@@ -16,7 +16,7 @@ import (
 const (
 	// unlisted counts the bases whose blocks of stamps do not list all documents.
 	unlisted = "SELECT count(*) FROM base b WHERE documents <> (SELECT coalesce(sum(documents), 0) FROM stamp WHERE base = b.row)"
-	// strays counts the stamps of documents in blocks that are another's.
+	// strays counts invalid blocks, and blocks without documents of their base.
 	strays = "SELECT count(*) FROM stamp WHERE documents <> length(list) / 40 OR NOT EXISTS (SELECT 1 FROM document d WHERE d.base = stamp.base AND d.row >> 9 = block)"
 )
 
@@ -45,7 +45,7 @@ func tool(t *testing.T, dir string, statements ...string) (n int) {
 	return n
 }
 
-// openOwn opens a folder that the test closes.
+// openOwn opens a folder until the test ends.
 func openOwn(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), dir, store.Options{})
@@ -55,7 +55,7 @@ func openOwn(t *testing.T, dir string) *store.Store {
 	return s
 }
 
-// listed are the stamps of a base by what a document is read as, one after the other.
+// listed returns the stamps of a base, one reader after the other.
 func listed(t *testing.T, s *store.Store, base string) (list []store.Stamp) {
 	t.Helper()
 	for k, err := range s.Known(t.Context(), base) {
@@ -67,7 +67,7 @@ func listed(t *testing.T, s *store.Store, base string) (list []store.Stamp) {
 	return list
 }
 
-// sameStamps compares the stamps of a view with the documents. Ids ascend as rows do.
+// sameStamps compares the stamps of a view with the documents. Ids ascend like rows.
 func sameStamps(t *testing.T, what string, s *store.Store, base string) {
 	t.Helper()
 	v, err := s.View(t.Context(), base)
@@ -76,7 +76,7 @@ func sameStamps(t *testing.T, what string, s *store.Store, base string) {
 	}
 }
 
-// many returns documents of ids that ascend.
+// many returns documents with ascending ids.
 func many(first, n int) (docs []store.Document) {
 	for i := range n {
 		d := doc("d"+strconv.Itoa(100_000+first+i), 1)
@@ -86,8 +86,8 @@ func many(first, n int) (docs []store.Document) {
 	return docs
 }
 
-// Documents are listed as they are, over the ends of blocks: written, replaced, touched and
-// deleted, in bases that share a block; all are in blocks, so that none has to be read.
+// Documents are listed correctly across block borders: written, replaced, touched and deleted, in
+// bases that share a block; all are in blocks, so that none must be read.
 func TestStampsAreThoseOfTheDocuments(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, store.Options{})
@@ -114,7 +114,7 @@ func TestStampsAreThoseOfTheDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("deleted")
-	put(t, s, "kb", many(1098, 2)...) // the last ones: of the same ids, with other rows
+	put(t, s, "kb", many(1098, 2)...) // the last ones, with the same ids and new rows
 	check("replaced")
 	if err := s.Touch(t.Context(), "kb", []store.Known{{Row: rows[300], Size: 1, Hash: [32]byte{7}}, {Row: rows[301], Size: 9, Hash: many(901, 1)[0].Hash}}); err != nil {
 		t.Fatal(err)
@@ -127,8 +127,8 @@ func TestStampsAreThoseOfTheDocuments(t *testing.T) {
 	check("deleted with the base")
 }
 
-// A damaged or missing block costs time and nothing else, and missing ones are written
-// when the folder is opened; what another program does to documents does not stay unseen.
+// A damaged or missing block costs only time, and missing ones are written when the folder is
+// opened; changes of documents by another program are noticed.
 //
 // Row K3 of deploy/CONTRIBUTING.md.
 func TestStampsAreNotTrusted(t *testing.T) {
@@ -168,7 +168,7 @@ func TestStampsAreNotTrusted(t *testing.T) {
 	}
 }
 
-// A folder of the schema before is brought up to date: its documents are listed.
+// After an upgrade from the previous schema, all documents are listed.
 func TestStampsAfterUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	s := openOwn(t, dir)
@@ -191,8 +191,8 @@ func TestStampsAfterUpgrade(t *testing.T) {
 	}
 }
 
-// A view lists the documents that none of some readers has read, whoever looked before, and
-// follows each change.
+// A view lists the documents that were read by none of the given readers, whatever readers earlier
+// views had, and reflects each change.
 func TestViewListsOthers(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, store.Options{})

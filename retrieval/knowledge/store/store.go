@@ -1,23 +1,23 @@
-// Package store keeps knowledge bases on disk, and is the truth about them: bases,
-// their documents with attributes and hashes, and the chunks they were cut into,
-// in one SQLite database per state folder. Beside it lie segments, files that an
-// index made of the chunks; losing them costs time only.
+// Package store keeps knowledge bases on disk and is authoritative for them: bases, their
+// documents with attributes and hashes, and the documents' chunks, in one SQLite database per
+// state folder. Beside it are segments, which are index files made of the chunks; losing them
+// costs only time.
 //
-// One process writes a folder, any number read it meanwhile and see each
-// transaction whole or not at all. A process that dies leaves the folder as after
-// its last transaction. After a loss of power the last transactions may be missing,
-// never a part of one: commits are synced at checkpoints, not each.
+// One process writes a folder; any number of others may read it meanwhile and see each transaction
+// completely or not at all. If a process dies, the folder is as after its last transaction. After
+// a power failure the last transactions may be missing, but never a part of one: commits are
+// synced at checkpoints, not individually.
 //
-// The package knows nothing of analysis, files or rankings. A folder holds
+// The package knows nothing of analysis, file formats or rankings. A folder contains
 //
 //	knowledge.db  -wal  -shm   SQLite's; kept in WAL mode
 //	segments/                  opaque images with checksums
-//	lock                       held by the writer; says who that is
+//	lock                       held by the writer, which identifies itself in it
 //	admin-token                made by the first writer, see AdminToken
 //
-// The folder and all in it are for its owner only, so followers run as the same user.
-// Those that may not write it, as on a read-only mount, need -wal and -shm to be
-// there: a writer leaves them behind when it closes.
+// The folder and its contents are accessible to the owner only, so followers run as the same user.
+// Followers that may not write it, as on a read-only mount, need -wal and -shm to exist: a writer
+// leaves them when it closes.
 package store
 
 import (
@@ -31,20 +31,20 @@ import (
 )
 
 const (
-	// Memory is the folder of a store that lives and dies with its process.
+	// Memory is the folder name of a store in memory, which ends with its process.
 	Memory = ":memory:"
 
 	databaseName = "knowledge.db"
 	codeName     = "code"
 	segmentsName = "segments"
-	// Only the owner reads and writes: documents that nobody else may see are in there.
-	// SQLite gives -wal and -shm the database's mode.
+	// Only the owner may read and write, because the documents may be confidential. SQLite gives
+	// -wal and -shm the mode of the database.
 	folderMode = 0o700
 	fileMode   = 0o600
 )
 
-// CodeFolder is where, in a state folder, a program may keep machine code that it can make
-// anew; "" if there is no folder.
+// CodeFolder returns the folder, in a state folder, for machine code that a program can make
+// again; "" if there is no folder.
 func CodeFolder(dir string) string {
 	if dir == "" || dir == Memory {
 		return ""
@@ -52,24 +52,23 @@ func CodeFolder(dir string) string {
 	return filepath.Join(dir, codeName)
 }
 
-// Options is what Open needs to know.
+// Options are the options of Open.
 type Options struct {
-	// Address is where other processes can hand work to this one, such as its admin port.
-	// They are told it when they want to write the folder.
+	// Address is where this process accepts work from other processes, such as its admin port.
+	// Processes that want to write the folder are given it.
 	Address string
 
-	// Before, if not nil, is called before each step that changes the folder: tests stop
-	// the process there.
+	// Before, if not nil, is called before each step that changes the folder: tests stop the
+	// process there.
 	Before func(step string)
 
-	// Notice, if not nil, is called with what was wrong and was put right.
+	// Notice, if not nil, is called with problems that were found and repaired.
 	Notice func(error)
 
-	steps []string // of the schema; nil is schema()
+	steps []string // of the schema; nil for schema()
 }
 
-// A Store is an open state folder. It is safe for concurrent use; writes wait for
-// each other.
+// A Store is an open state folder. It is safe for concurrent use; writes are serialized.
 type Store struct{ reads }
 
 // reads are the methods of a Store that change nothing.
@@ -78,7 +77,7 @@ type reads struct{ *database }
 // A database is the files of an open state folder.
 type database struct {
 	dir, path string
-	file      fs.FileInfo // the database when it was opened; nil in memory
+	file      fs.FileInfo // the database file when it was opened; nil in memory
 	step      func(string)
 	writer    *sql.DB // one connection; nil in a follower
 	readers   *sql.DB // in memory the same as writer
@@ -86,17 +85,17 @@ type database struct {
 	lock      *os.File // nil in a follower and in memory
 	listings  listings
 
-	// Statements worth preparing once.
-	version  *sql.Stmt            // of the readers: versionQuery
-	prepared map[string]*sql.Stmt // of the writer, by text
+	// Prepared statements.
+	version  *sql.Stmt            // versionQuery on readers
+	prepared map[string]*sql.Stmt // on writer, by text
 }
 
-// Open opens the folder for writing, and makes it where it is missing. Files of
-// segments that the database does not name are removed.
+// Open opens the folder for writing, and creates it if necessary. Segment files that the database
+// does not refer to are removed.
 //
-// Its errors: *LockedError where somebody else writes the folder, *ForeignError and
-// *SchemaError for a database that is not ours to write, *CorruptError for one with
-// damage, ErrFull.
+// Its errors include *LockedError if another process writes the folder, *ForeignError and
+// *SchemaError for a database that must not be written, *CorruptError for a damaged one, and
+// ErrFull.
 func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if o.steps == nil {
 		o.steps = schema()
@@ -126,7 +125,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if err := s.create(ctx, o.steps); err != nil {
 		return nil, fmt.Errorf("make %s: %w", s.path, err)
 	}
-	// Read first: what is not ours to write is not opened for writing.
+	// Read first: a database that must not be written is not opened for writing.
 	have, err := s.openReaders(ctx)
 	if err != nil {
 		return nil, err
@@ -148,15 +147,14 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// OpenReadOnly opens the folder to follow what its writer does, in this process or
-// another; it need not have one. Nothing is written but SQLite's -shm, and that
-// only where it may be.
+// OpenReadOnly opens the folder to follow its writer, in this or another process; there need not
+// be one. It writes nothing except SQLite's -shm, if permitted.
 //
-// A copy of a database without -wal and -shm, in a folder that cannot be written, is
-// read as it is, and a writer that starts on it is not noticed.
+// A copy of a database without -wal and -shm in a folder that cannot be written is read as it is;
+// a writer that starts on it is not noticed.
 //
-// Its errors are those of Open but *LockedError, and fs.ErrNotExist where nothing
-// has been written yet.
+// Its errors are those of Open except *LockedError, and fs.ErrNotExist if nothing has been written
+// yet.
 func OpenReadOnly(ctx context.Context, dir string) (_ *Store, err error) {
 	s, err := newStore(dir, Options{Before: func(string) {}})
 	if err != nil {
@@ -178,7 +176,7 @@ func OpenReadOnly(ctx context.Context, dir string) (_ *Store, err error) {
 	return s, s.prepare(ctx)
 }
 
-// Empty returns a store that holds nothing and takes nothing, to stand in while no folder is open.
+// Empty returns a read-only store without content, for use while no folder is open.
 func Empty(ctx context.Context) (*Store, error) {
 	s, err := openMemory(ctx, Options{steps: schema(), Before: func(string) {}})
 	if err == nil {
@@ -228,8 +226,8 @@ func (s *database) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close ends the use of the folder; calls under way are waited for. The next
-// writer can start when it returns.
+// Close closes the folder after waiting for calls in progress. The next writer can start when it
+// returns.
 func (s *database) Close() error {
 	var errs []error
 	if s.readers != nil && s.readers != s.writer {
@@ -238,8 +236,8 @@ func (s *database) Close() error {
 	if s.writer != nil {
 		s.step("close")
 		if s.lock != nil {
-			// So that the database file has everything. It may fail, as where a follower
-			// is reading: the log is as good, and the next writer tries again.
+			// Move everything into the database file. This may fail, for example while a follower
+			// is reading: the log is just as good, and the next writer tries again.
 			_, _ = s.writer.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 		}
 		errs = append(errs, s.writer.Close())

@@ -16,7 +16,7 @@ import (
 
 var ignoreTime = cmpopts.IgnoreFields(store.Base{}, "Version", "Changed")
 
-// Everything holds on disk and in memory.
+// eachStore runs a test on disk and in memory.
 func eachStore(t *testing.T, f func(t *testing.T, s *store.Store)) {
 	t.Run("disk", func(t *testing.T) { f(t, open(t, t.TempDir(), store.Options{})) })
 	t.Run("memory", func(t *testing.T) { f(t, open(t, store.Memory, store.Options{})) })
@@ -60,7 +60,7 @@ func TestDocuments(t *testing.T) {
 	})
 }
 
-// Lists and walks come by id, in pages, and may be written to meanwhile.
+// Lists and iterations are sorted by id and paged, and allow writes meanwhile.
 func TestWalks(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *store.Store) {
 		create(t, s, "big", "small")
@@ -99,7 +99,7 @@ func TestWalks(t *testing.T) {
 	})
 }
 
-// Each transaction raises the version, and what it touched can be asked for.
+// Each transaction increases the version, and Changes lists the bases it changed.
 func TestChanges(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *store.Store) {
 		ctx, last := t.Context(), int64(0)
@@ -132,7 +132,7 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// What is refused is named, and leaves everything as it was.
+// Rejected documents are named, and nothing is changed.
 func TestRefused(t *testing.T) {
 	with := func(key string, v any) store.Document {
 		d := doc("x", 7)
@@ -182,7 +182,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// crowded is a document with a number of attributes.
+// crowded returns a document with a number of attributes.
 func crowded(n int) store.Document {
 	d := store.Document{ID: "x", Attributes: map[string]any{}}
 	for i := range n {
@@ -230,7 +230,7 @@ func TestNotFound(t *testing.T) {
 	})
 }
 
-// A context that ends ends a write without a trace, be it while waiting its turn.
+// Cancelling the context cancels a write completely, also while it waits for its turn.
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := open(t, t.TempDir(), store.Before(store.Options{}, func(step string) {

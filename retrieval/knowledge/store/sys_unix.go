@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes the lock of an open file without waiting, or returns errHeld. The
-// lock belongs to the open file: one process that asks twice is refused, too.
+// lockFile locks an open file without waiting, or returns errHeld. The lock belongs to the open
+// file: a second attempt of the same process fails, too.
 func lockFile(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
-// shareFile is lockFile, but takes a lock that others may share.
+// shareFile is lockFile with a shared lock.
 func shareFile(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
 func flock(f *os.File, how int) error {
@@ -29,16 +29,16 @@ func flock(f *os.File, how int) error {
 
 func unlockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
-// owned tells whether a file is this user's.
+// owned reports whether this user owns a file.
 func owned(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()
 }
 
-// shared tells whether others than its owner have rights on a file.
+// shared reports whether other users have permissions on a file.
 func shared(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 != 0 }
 
-// syncDir makes renames in a folder last.
+// syncDir makes renames in a folder durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -47,7 +47,7 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// full gives what the system says of a lack of room our name for it.
+// full wraps system errors for lack of space in ErrFull.
 func full(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) {
 		return fmt.Errorf("%w: %w", ErrFull, err)

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile takes the lock of an open file without waiting, or returns errHeld. It
-// locks a byte far behind the text, which others may thus read.
+// lockFile locks an open file without waiting, or returns errHeld. It locks a byte far beyond the
+// text, so that others can read the text.
 func lockFile(f *os.File) error { return lock(f, windows.LOCKFILE_EXCLUSIVE_LOCK) }
 
-// shareFile is lockFile, but takes a lock that others may share.
+// shareFile is lockFile with a shared lock.
 func shareFile(f *os.File) error { return lock(f, 0) }
 
 func lock(f *os.File, how uint32) error {
@@ -30,14 +30,14 @@ func unlockFile(f *os.File) error {
 
 func lockedByte() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1} }
 
-// owned and shared say no: the rights on a file are those that its folder hands down.
+// owned and shared return false: files inherit the permissions of their folder.
 func owned(fs.FileInfo) bool  { return false }
 func shared(fs.FileInfo) bool { return false }
 
-// syncDir does nothing: Windows has no such thing, and writes renames through.
+// syncDir does nothing: Windows has no such operation, and writes renames through.
 func syncDir(string) error { return nil }
 
-// full gives what the system says of a lack of room our name for it.
+// full wraps system errors for lack of space in ErrFull.
 func full(err error) error {
 	if errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) {
 		return fmt.Errorf("%w: %w", ErrFull, err)

@@ -17,13 +17,13 @@ const (
 	tokenBytes = 32
 )
 
-// TokenPath is the file of the token of a state folder.
+// TokenPath returns the path of the token file of a state folder.
 func TokenPath(dir string) string { return filepath.Join(dir, tokenName) }
 
-// AdminToken returns the token of a state folder: 256 random bits, 43 characters of
-// base64url. Only users who may read the folder can have it, so whoever has it may change
-// what is in the folder. A file that holds anything else, or that others may read, is an
-// error, and is replaced by the next writer.
+// AdminToken returns the token of a state folder: 256 random bits, 43 characters of base64url.
+// Only users who may read the folder can have it, so it authorizes changes to the folder. It is an
+// error if the file holds anything else or is readable for others; the next writer then replaces
+// it.
 func AdminToken(dir string) (string, error) {
 	if dir == Memory {
 		return "", errors.New("the state is in memory")
@@ -48,9 +48,9 @@ func AdminToken(dir string) (string, error) {
 	return token, nil
 }
 
-// makeToken makes the token, unless there is one that nobody else can have read, and tells
-// notice why one is replaced. Without it, as on a full disk, the folder can be used all the
-// same; only AdminToken fails.
+// makeToken makes the token, unless there is one that nobody else can have read, and calls notice
+// with the reason if one is replaced. Without a token, as on a full disk, the folder can still be
+// used; only AdminToken fails.
 func (s *database) makeToken(notice func(error)) {
 	_, err := AdminToken(s.dir)
 	if err == nil {
@@ -62,13 +62,13 @@ func (s *database) makeToken(notice func(error)) {
 		notice(errors.New("a new admin token is made: " + why))
 	}
 	for _, old := range []string{path, path + freshSuffix} {
-		// First, so that it is not used any more even if there is no room for a new one.
+		// First, so that the old one is never used again, even if there is no space for a new one.
 		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			_ = os.Rename(old, old+asideSuffix) // a folder in its place
+			_ = os.Rename(old, old+asideSuffix) // a folder of that name
 		}
 	}
 	var raw [tokenBytes]byte
-	_, _ = rand.Read(raw[:]) // never fails: it ends the process instead
+	_, _ = rand.Read(raw[:]) // never returns an error
 	token := base64.RawURLEncoding.EncodeToString(raw[:]) + "\n"
 	_ = writeWhole(path, []byte(token), func(step string) { s.step("token: " + step) })
 }

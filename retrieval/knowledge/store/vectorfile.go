@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// A VectorFile is a file that an index made of the vectors of the texts in a segment. It goes
-// with the segment. What is in it is not the store's business; losing it costs time only.
+// A VectorFile is an index file of the vectors of the texts in a segment. It is deleted with the
+// segment. The store does not interpret it; losing it costs only time.
 type VectorFile struct {
 	Segment string // name of the segment
 	Name    string
-	Path    string // to be mapped into memory; "" in memory
+	Path    string // to be memory-mapped; "" in memory
 	Size    int64  // bytes
 
 	checksum uint32
 }
 
-// VectorFiles are those of a store. A segment has one at most.
+// VectorFiles are the vector files of a store. A segment has at most one.
 type VectorFiles struct{ s *Store }
 
-// VectorFilesOf returns those of a store.
+// VectorFilesOf returns the vector files of a store.
 func VectorFilesOf(s *Store) VectorFiles { return VectorFiles{s} }
 
 const (
@@ -32,7 +32,7 @@ const (
 	insertVectorFile  = "INSERT INTO segment_vectors SELECT s.row, ?, ?, ? FROM segment s JOIN base b ON b.row = s.base WHERE s.name = ? AND b.id = ?"
 )
 
-// Of returns those of a base, by the names of segments.
+// Of returns the vector files of a base, by segment name.
 func (f VectorFiles) Of(ctx context.Context, base string) (map[string]VectorFile, error) {
 	list, err := query(ctx, f.s.readers, func(r *sql.Rows) (v VectorFile, err error) {
 		var crc int64
@@ -47,13 +47,13 @@ func (f VectorFiles) Of(ctx context.Context, base string) (map[string]VectorFile
 	return files, f.s.wrap("list vectors of knowledge "+base, err)
 }
 
-// Put writes the file of a segment, in place of the one that it has. The file is on disk,
-// whole, before the database names it. It is ErrNotFound without the segment.
+// Put writes the vector file of a segment, replacing the existing one. The file is complete and on
+// disk before the database refers to it. The error is ErrNotFound if there is no such segment.
 func (f VectorFiles) Put(ctx context.Context, base, segment string, image []byte) (v VectorFile, err error) {
 	if f.s.writer == nil {
 		return v, ErrReadOnly
 	}
-	if err := validBase(base); err != nil { // it becomes part of the file's name
+	if err := validBase(base); err != nil { // it becomes part of the file name
 		return v, fmt.Errorf("write vectors of knowledge %s: %w", base, ErrNotFound)
 	}
 	name := base + "-" + strings.ToLower(rand.Text()) + vectorsSuffix
@@ -84,7 +84,7 @@ func (f VectorFiles) Put(ctx context.Context, base, segment string, image []byte
 	return v, err
 }
 
-// Image returns the content of a file in memory, checked.
+// Image returns the content of a vector file and checks it.
 func (f VectorFiles) Image(v VectorFile) ([]byte, error) {
 	image, err := f.s.images.read(v.Name)
 	if err == nil && (int64(len(image)) != v.Size || checksum(image) != v.checksum) {

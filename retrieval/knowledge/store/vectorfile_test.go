@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A segment has the vectors that were put last, and they go with it, from the disk too; a
-// follower hears of each change.
+// A segment has the vectors that were put last, and they are deleted with it, also on disk; a
+// follower notices each change.
 func TestVectorFiles(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *store.Store) {
 		ctx, files := t.Context(), store.VectorFilesOf(s)
@@ -62,7 +62,7 @@ func TestVectorFiles(t *testing.T) {
 	})
 }
 
-// No file is left of vectors that are no longer named, and none is served that is damaged.
+// Unreferenced vector files are removed, and damaged ones are not returned.
 //
 // Row K3 of deploy/CONTRIBUTING.md.
 func TestVectorFilesOnDisk(t *testing.T) {

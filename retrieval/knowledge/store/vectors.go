@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// For how long a vector is kept that nobody uses. Uses are noted every useDays only, so an
-// unused one stays for 30 to 40 days.
+// How long unused vectors are kept. Uses are recorded only every useDays, so an unused vector
+// stays for 30 to 40 days.
 const (
 	useDays    = 10
 	unusedDays = 30 + useDays
 )
 
-// A VectorKey is the digest of what a vector was made of: model, dimensions and text.
+// A VectorKey is the digest of what a vector was made from: model, dimensions and text.
 type VectorKey = [32]byte
 
-// Vectors are the vectors of texts, kept by what they were made of: no text is embedded twice,
-// whichever document it is in. What is in one is not the store's business. A vector that is
-// damaged is as good as none.
+// Vectors are the stored vectors of texts, by what they were made from, so that no text is
+// embedded twice, whatever document it is in. The store does not interpret their values. A damaged
+// vector is treated as missing.
 type Vectors struct{ s *Store }
 
-// VectorsOf returns those of a store.
+// VectorsOf returns the vectors of a store.
 func VectorsOf(s *Store) Vectors { return Vectors{s} }
 
-// A VectorSizeError is about vectors of another size than those of their space before.
+// A VectorSizeError means that vectors have another size than earlier ones of their space.
 type VectorSizeError struct{ Got, Want int }
 
 func (e *VectorSizeError) Error() string {
@@ -45,7 +45,7 @@ const (
 	addSpent     = "INSERT INTO vector_spent VALUES (?, ?) ON CONFLICT DO UPDATE SET tokens = tokens + excluded.tokens"
 )
 
-// Get returns those vectors that are there.
+// Get returns those of the vectors that are stored.
 func (v Vectors) Get(ctx context.Context, keys ...VectorKey) (map[VectorKey][]byte, error) {
 	found := make(map[VectorKey][]byte, len(keys))
 	err := v.s.read(ctx, func(tx *sql.Tx) error {
@@ -73,8 +73,8 @@ func vectorChecksum(key VectorKey, value []byte) int64 {
 	return int64(checksum(append(key[:], value...)))
 }
 
-// Put keeps vectors, and notes the tokens that they took, in one transaction. Those of a space
-// have one size, else the error is a *VectorSizeError.
+// Put stores vectors, and adds the tokens spent on them, in one transaction. All vectors of a
+// space must have one size; otherwise the error is a *VectorSizeError.
 func (v Vectors) Put(ctx context.Context, space string, vectors map[VectorKey][]byte, tokens int, at time.Time) error {
 	return v.s.wrap("keep vectors", v.s.write(ctx, func(c *change) error {
 		c.s.step("keep vectors")
@@ -98,7 +98,7 @@ func (v Vectors) Put(ctx context.Context, space string, vectors map[VectorKey][]
 	}))
 }
 
-// Size returns how many bytes the vectors of a space have; 0 before the first.
+// Size returns the size in bytes of each vector of a space; 0 if it has none yet.
 func (v Vectors) Size(ctx context.Context, space string) (bytes int, err error) {
 	list, err := query(ctx, v.s.readers, func(r *sql.Rows) (n int, err error) { return n, r.Scan(&n) }, "SELECT size FROM vector_space WHERE name = ?", space)
 	if len(list) > 0 {
@@ -107,7 +107,7 @@ func (v Vectors) Size(ctx context.Context, space string) (bytes int, err error) 
 	return bytes, v.s.wrap("read size of vectors", err)
 }
 
-// Spent returns how many tokens vectors have taken on a day.
+// Spent returns how many tokens were spent on vectors on the day of at.
 func (v Vectors) Spent(ctx context.Context, at time.Time) (tokens int, err error) {
 	list, err := query(ctx, v.s.readers, func(r *sql.Rows) (n int, err error) { return n, r.Scan(&n) }, "SELECT tokens FROM vector_spent WHERE day = ?", dayOf(at))
 	if len(list) > 0 {
@@ -116,7 +116,7 @@ func (v Vectors) Spent(ctx context.Context, at time.Time) (tokens int, err error
 	return tokens, v.s.wrap("read spent tokens", err)
 }
 
-// Touch notes that vectors are used; those that are not there are left out.
+// Touch records that vectors are used; missing ones are ignored.
 func (v Vectors) Touch(ctx context.Context, at time.Time, keys ...VectorKey) error {
 	if len(keys) == 0 {
 		return nil
@@ -132,8 +132,8 @@ func (v Vectors) Touch(ctx context.Context, at time.Time, keys ...VectorKey) err
 	}))
 }
 
-// Use notes that a base uses vectors, unless it was asked to a few days ago: keys is not gone
-// through then. It is ErrNotFound without the base.
+// Use records that a base uses vectors, unless that was done a few days ago; then it does not
+// iterate over keys. The error is ErrNotFound without the base.
 func (v Vectors) Use(ctx context.Context, base string, keys iter.Seq[VectorKey], at time.Time) error {
 	row, noted := int64(0), int64(0)
 	err := v.s.readBase(ctx, "look for vectors of", base, func(tx *sql.Tx, b baseRow) error {
@@ -161,8 +161,8 @@ func (v Vectors) Use(ctx context.Context, base string, keys iter.Seq[VectorKey],
 	}))
 }
 
-// Forget removes the vectors that nobody has used for a while, and returns how many there were.
-// Call it after Use for all bases.
+// Forget removes the vectors that were not used for a while, and returns their number. Call it
+// after Use for all bases.
 func (v Vectors) Forget(ctx context.Context, at time.Time) (n int, err error) {
 	rows, err := query(ctx, v.s.readers, func(r *sql.Rows) (row int64, err error) { return row, r.Scan(&row) }, "SELECT vector FROM vector_use WHERE day < ?", dayOf(at)-unusedDays)
 	for page := range slices.Chunk(rows, 1024) {
@@ -181,5 +181,5 @@ func (v Vectors) Forget(ctx context.Context, at time.Time) (n int, err error) {
 	return len(rows), v.s.wrap("forget vectors", err)
 }
 
-// dayOf is the number of a day of UTC.
+// dayOf returns the number of a day in UTC.
 func dayOf(at time.Time) int64 { return at.Unix() / int64(24*time.Hour/time.Second) }

@@ -33,7 +33,7 @@ func keys(names ...string) iter.Seq[store.VectorKey] {
 	return maps.Keys(vectors(names...))
 }
 
-// has checks which of the vectors a to e are there.
+// has checks which of the vectors a to e are stored.
 func has(t *testing.T, s *store.Store, want string) {
 	t.Helper()
 	got := ""
@@ -49,8 +49,8 @@ func has(t *testing.T, s *store.Store, want string) {
 	}
 }
 
-// Vectors are there from when they were put, for followers and after a restart too, and one
-// that is damaged is not.
+// Vectors are available as soon as they are put, also for followers and after a restart; a damaged
+// one is not.
 //
 // Row K3 of deploy/CONTRIBUTING.md.
 func TestVectors(t *testing.T) {
@@ -85,7 +85,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// Of a space all vectors have one size; what does not is not kept, nor what came with it.
+// All vectors of a space have one size; a write with another size is rejected completely.
 func TestVectorSizes(t *testing.T) {
 	s := open(t, t.TempDir(), store.Options{})
 	put := func(space string, v map[store.VectorKey][]byte) error {
@@ -113,8 +113,8 @@ func TestVectorSizes(t *testing.T) {
 	}
 }
 
-// A vector that no base uses is kept for thirty days at least, and not for good; one that is
-// used stays.
+// A vector that no base uses is kept for at least thirty days, but not forever; one that is used
+// stays.
 func TestUnusedVectorsGo(t *testing.T) {
 	dir, start := t.TempDir(), time.Now()
 	s := open(t, dir, store.Options{})

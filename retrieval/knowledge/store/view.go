@@ -15,16 +15,16 @@ const (
 	updateTimes   = "UPDATE document SET size = ?, modified = ?, mark = ?, hash = ?, crc = ? WHERE row = ?"
 )
 
-// A View is a base at one moment: enough to search its segments.
+// A View is the state of a base at one moment, with what is needed to search its segments.
 type View struct {
 	Base     Base
 	Segments []Segment // oldest first
-	Damaged  []string  // names of further segments, the lists of whose documents are damaged
+	Damaged  []string  // names of further segments whose lists of documents are damaged
 	Rows     []int64   // of the documents, ascending
-	Others   []Stamp   // of those documents that were read by none of the readers that were named, by row
+	Others   []Stamp   // of the documents read by none of the given readers, by row
 }
 
-// View returns a base as it is at one moment, or ErrNotFound.
+// View returns the state of a base at one moment, or ErrNotFound.
 func (s *reads) View(ctx context.Context, base string, readers ...Reader) (v View, err error) {
 	err = s.readBase(ctx, "look at", base, func(tx *sql.Tx, b baseRow) (err error) {
 		v.Base = b.Base
@@ -43,8 +43,8 @@ func (s *reads) View(ctx context.Context, base string, readers ...Reader) (v Vie
 	return v, err
 }
 
-// readBase runs f on one state of the database, and of a base in it. It is ErrNotFound
-// without the base. The error begins with doing and the base.
+// readBase runs f on a base in one consistent state of the database. The error is ErrNotFound
+// without the base. It begins with doing and the base.
 func (s *reads) readBase(ctx context.Context, doing, base string, f func(*sql.Tx, baseRow) error) error {
 	return s.wrap(doing+" knowledge "+base, s.read(ctx, func(tx *sql.Tx) error {
 		b, err := s.base(ctx, tx, base)
@@ -55,7 +55,7 @@ func (s *reads) readBase(ctx context.Context, doing, base string, f func(*sql.Tx
 	}))
 }
 
-// read runs f on one state of the database.
+// read runs f on one consistent state of the database.
 func (s *database) read(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *database) read(ctx context.Context, f func(*sql.Tx) error) error {
 	return f(tx)
 }
 
-// Lookup returns those of the documents with the given ids that a base has, by id.
-// The error is ErrNotFound if there is no such base.
+// Lookup returns, by id, those of the given documents that are in a base. The error is ErrNotFound
+// if there is no such base.
 func (s *reads) Lookup(ctx context.Context, base string, ids ...string) (map[string]Known, error) {
 	found := make(map[string]Known, len(ids))
 	err := s.readBase(ctx, "look for documents of", base, func(tx *sql.Tx, b baseRow) error {
@@ -84,8 +84,8 @@ func (s *reads) Lookup(ctx context.Context, base string, ids ...string) (map[str
 	return found, err
 }
 
-// Entries returns the documents of a base with the given rows, with their chunks, by
-// id, and without those that are gone.
+// Entries returns the documents of a base with the given rows, with their chunks, sorted by id.
+// Missing ones are left out.
 func (s *reads) Entries(ctx context.Context, base string, rows []int64) (list []Entry, err error) {
 	numbers, err := json.Marshal(rows)
 	if err != nil {
@@ -113,9 +113,9 @@ func (s *reads) Entries(ctx context.Context, base string, rows []int64) (list []
 	return list, s.wrap("read documents of knowledge "+base, err)
 }
 
-// Touch writes the size and time of sources, and the hashes, of documents whose content is
-// the same as before, by row; documents that are gone are left out. The version stays:
-// nothing that a follower shows has changed.
+// Touch updates, by row, source size, time and hash of documents whose content has not changed;
+// missing ones are ignored. The version does not change, because nothing that a follower shows has
+// changed.
 func (s *Store) Touch(ctx context.Context, base string, known []Known) error {
 	return s.writeBase(ctx, "note times for", base, func(c *change, b *baseRow) error {
 		for _, k := range known {
@@ -147,7 +147,7 @@ func (c *change) touch(base int64, k Known) error {
 	return err
 }
 
-// nanoseconds returns a time as it is kept.
+// nanoseconds returns a time as it is stored.
 func nanoseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

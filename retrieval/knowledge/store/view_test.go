@@ -11,7 +11,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A view is one moment: the base, its segments and the rows that are alive.
+// A view shows one moment: the base, its segments and the live rows.
 func TestView(t *testing.T) {
 	s := open(t, t.TempDir(), store.Options{})
 	create(t, s, "kb", "other")
@@ -70,7 +70,7 @@ func TestEntriesAndLookup(t *testing.T) {
 	}
 }
 
-// A document that was touched is the same in everything else, under the same row.
+// Touching a document changes nothing else, including its row.
 func TestTouch(t *testing.T) {
 	s := open(t, t.TempDir(), store.Options{})
 	create(t, s, "kb")

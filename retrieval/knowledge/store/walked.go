@@ -15,20 +15,20 @@ const (
 	upsertWalk = "INSERT INTO walk VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, sources = excluded.sources, crc = excluded.crc"
 )
 
-// A Walk is what was found when the whole folder of a base was walked.
+// A Walk is the result of walking the whole folder of a base.
 type Walk struct {
-	At      time.Time // zero: nothing was noted
-	Sources []uint64  // the SourceKeys of what documents came from, ascending
+	At      time.Time // zero: nothing was stored
+	Sources []uint64  // SourceKeys of the sources of documents, ascending
 }
 
-// SourceKey stands for the name of a source.
+// SourceKey returns a hash of the name of a source.
 func SourceKey(source string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(source)) // never fails
 	return h.Sum64()
 }
 
-// Walk returns what SetWalk noted of a base, or ErrNotFound without the base.
+// Walk returns what SetWalk stored for a base, or ErrNotFound without the base.
 func (s *reads) Walk(ctx context.Context, base string) (w Walk, err error) {
 	err = s.readBase(ctx, "read the last walk of", base, func(tx *sql.Tx, b baseRow) error {
 		list, err := query(ctx, tx, s.scanWalk, selectWalk, b.row)
@@ -40,8 +40,8 @@ func (s *reads) Walk(ctx context.Context, base string) (w Walk, err error) {
 	return w, err
 }
 
-// SetWalk notes what was found of a base's folder. It goes with the base. The version
-// stays: nothing that a follower shows has changed.
+// SetWalk stores the result of walking a base's folder; it is deleted with the base. The version
+// does not change, because nothing that a follower shows has changed.
 func (s *Store) SetWalk(ctx context.Context, base string, w Walk) error {
 	return s.writeBase(ctx, "note the walk of", base, func(c *change, b *baseRow) error {
 		at := w.At.UnixNano()

@@ -11,7 +11,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// The note of a walk is kept with its base, and goes with it.
+// A walk is stored with its base, and deleted with it.
 func TestWalk(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, store.Options{})
@@ -24,7 +24,7 @@ func TestWalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := store.Walk{At: time.Unix(7, 8), Sources: []uint64{1, 2, 1 << 63}}
-	for range 2 { // the second in place of the first
+	for range 2 { // the second replaces the first
 		if err := s.SetWalk(t.Context(), "kb", store.Walk{At: want.At, Sources: []uint64{1 << 63, 2, 1, 2}}); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// Origins say what they were made of.
+// ReadOrigin reverses InPart and Leaving.
 func TestOrigins(t *testing.T) {
 	const folder = "/docs and more 0123456789abcdef"
 	for origin, want := range map[string]struct {

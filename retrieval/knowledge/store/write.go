@@ -16,12 +16,12 @@ const (
 	insertChunk    = "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)"
 )
 
-// errUnchanged ends a transaction that has nothing to do.
+// errUnchanged ends a transaction that has nothing to write.
 var errUnchanged = errors.New("unchanged")
 
-// Put writes documents, in place of those with the same ids, in one transaction,
-// and returns their rows. It is ErrNotFound without the base; a document that is
-// refused, or the end of ctx, leaves everything as it was.
+// Put writes documents, replacing those with the same ids, in one transaction, and returns their
+// rows. The error is ErrNotFound without the base; if a document is invalid or ctx ends, nothing
+// is changed.
 func (s *Store) Put(ctx context.Context, base string, docs []Document) (rows []int64, err error) {
 	ready, err := rowsOf(docs)
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *Store) Put(ctx context.Context, base string, docs []Document) (rows []i
 	return rows, nil
 }
 
-// Delete removes documents in one transaction; ids that are not there are no error.
-// The error is ErrNotFound if there is no such base.
+// Delete removes documents in one transaction; unknown ids are ignored. The error is ErrNotFound
+// if there is no such base.
 func (s *Store) Delete(ctx context.Context, base string, ids ...string) error {
 	return s.writeBase(ctx, "delete from", base, func(c *change, b *baseRow) error {
 		before := b.Documents
@@ -71,17 +71,17 @@ func (s *Store) Delete(ctx context.Context, base string, ids ...string) error {
 // A change is a transaction that writes.
 type change struct {
 	s      *Store
-	ctx    context.Context // of the statements: not cancelled, see write
+	ctx    context.Context // for the statements: not cancelled, see write
 	tx     *sql.Tx
-	last   int64          // row that a document was given; 0 is not known yet
-	blocks map[int64]bool // of stamps, in which documents have changed
+	last   int64          // last row given to a document; 0 if not known yet
+	blocks map[int64]bool // blocks of stamps whose documents have changed
 
-	unnamed []string // files of vectors that the database does not name afterwards
+	unnamed []string // vector files that the database no longer refers to afterwards
 }
 
-// write runs f in a transaction and commits it. The end of ctx ends the wait for other
-// writes, and f checks it between documents. Statements do not have it, as watching it
-// costs each of them a goroutine.
+// write runs f in a transaction and commits it. ctx ends only the wait for other writes, and f
+// checks it between documents. Statements do not use it, because watching it costs a goroutine for
+// each.
 func (s *Store) write(ctx context.Context, f func(*change) error) error {
 	if s.writer == nil {
 		return ErrReadOnly
@@ -117,8 +117,8 @@ func (s *Store) write(ctx context.Context, f func(*change) error) error {
 	return nil
 }
 
-// writeBase runs f on a base in a transaction and commits it, as write does. It is
-// ErrNotFound without the base. The error begins with doing and the base.
+// writeBase runs f on a base in a transaction and commits it, as write does. The error is
+// ErrNotFound without the base. It begins with doing and the base.
 func (s *Store) writeBase(ctx context.Context, doing, base string, f func(*change, *baseRow) error) error {
 	return s.wrap(doing+" knowledge "+base, s.write(ctx, func(c *change) error {
 		b, err := s.base(c.ctx, c.tx, base)
@@ -135,7 +135,7 @@ func (s *Store) writeBase(ctx context.Context, doing, base string, f func(*chang
 // prepared returns a prepared statement for use in the transaction.
 func (c *change) prepared(query string) *sql.Stmt { return c.tx.Stmt(c.s.prepared[query]) }
 
-// drop removes a document with its chunks, if it is there.
+// drop removes a document with its chunks, if it exists.
 func (c *change) drop(b *baseRow, id string) error {
 	rows, err := c.prepared(findQuery).QueryContext(c.ctx, b.row, id)
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *change) insert(b *baseRow, r *row) (int64, error) {
 	return number, nil
 }
 
-// finish writes what became of the base.
+// finish writes the changed base.
 func (c *change) finish(b *baseRow) (err error) {
 	if b.Version, err = c.note(b.ID); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (c *change) finish(b *baseRow) (err error) {
 	return err
 }
 
-// note raises the version and says that a base changed.
+// note increases the version and records that a base changed.
 func (c *change) note(base string) (version int64, err error) {
 	c.s.step("raise version")
 	if err := c.prepared(bumpVersion).QueryRowContext(c.ctx).Scan(&version); err != nil {

@@ -1,5 +1,4 @@
-// Package extracttest makes files for tests of what reads them: whole ones, and ones
-// made to harm.
+// Package extracttest makes files for tests of readers: valid files, and malicious ones.
 package extracttest
 
 import (
@@ -15,14 +14,14 @@ import (
 	"strings"
 )
 
-// CodeCache is a folder for the machine code of PDF's reader, which all tests of this user
-// share: compiling it takes half a minute under the race detector.
+// CodeCache returns a folder for the machine code of the PDF reader, shared by all tests of this
+// user: compiling it takes half a minute under the race detector.
 func CodeCache() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("sidenote-test-pdf-%d", os.Getuid()))
 }
 
-// DOCX packs the body of a document, in WordprocessingML, with two styles of
-// headings ("Heading1", and "Sub" based on "Heading2") and a title.
+// DOCX returns a document with a body in WordprocessingML, two styles of headings ("Heading1", and
+// "Sub" based on "Heading2") and a title.
 func DOCX(body string) []byte {
 	return Zip(map[string]io.Reader{
 		"[Content_Types].xml": strings.NewReader(`<Types/>`),
@@ -34,7 +33,7 @@ func DOCX(body string) []byte {
 	})
 }
 
-// Zip packs files.
+// Zip returns an archive of files.
 func Zip(files map[string]io.Reader) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -53,15 +52,15 @@ func Zip(files map[string]io.Reader) []byte {
 	return b.Bytes()
 }
 
-// Paragraph is one of a style ("" for none).
+// Paragraph returns a paragraph with a style; "" for none.
 func Paragraph(style, text string) string {
 	return `<w:p><w:pPr><w:pStyle w:val="` + style + `"/></w:pPr><w:r><w:t xml:space="preserve">` + text + `</w:t></w:r></w:p>`
 }
 
-// ZipBomb is a DOCX whose text is many bytes of one paragraph.
+// ZipBomb returns a DOCX file with size bytes of text in one paragraph.
 func ZipBomb(size int64) []byte { return docxOf(io.LimitReader(letters{}, size)) }
 
-// DeepDOCX is one with tables in tables, never closed.
+// DeepDOCX returns a DOCX file of nested tables that are never closed.
 func DeepDOCX(depth int) []byte {
 	return docxOf(strings.NewReader(strings.Repeat("<w:tbl><w:tr><w:tc>", depth)))
 }
@@ -70,7 +69,8 @@ func docxOf(text io.Reader) []byte {
 	return Zip(map[string]io.Reader{"word/document.xml": io.MultiReader(strings.NewReader(`<w:document xmlns:w="w"><w:body><w:p><w:r><w:t>`), text)})
 }
 
-// ZipClaim is a DOCX of a megabyte of text that says it unpacks to size bytes.
+// ZipClaim returns a DOCX file of a megabyte of text that claims an uncompressed size of size
+// bytes.
 func ZipClaim(size uint64) []byte {
 	var packed, b bytes.Buffer
 	w, err := flate.NewWriter(&packed, flate.BestSpeed)
@@ -91,7 +91,7 @@ func ZipClaim(size uint64) []byte {
 	return b.Bytes()
 }
 
-// letters are as many as somebody reads.
+// letters is an endless reader of the letter x.
 type letters struct{}
 
 func (letters) Read(p []byte) (int, error) {
@@ -101,7 +101,7 @@ func (letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// PDF is one with a page for each text, a line for each line of it.
+// PDF returns a file with a page for each text, and a line for each line of it.
 func PDF(pages ...string) []byte {
 	objects := []string{"<< /Type /Catalog /Pages 2 0 R >>", "", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"}
 	var kids []string
@@ -122,7 +122,7 @@ func PDF(pages ...string) []byte {
 	return assemble(objects)
 }
 
-// PDFBomb is one whose page unpacks to many bytes of drawing.
+// PDFBomb returns a file with a page of size bytes of drawing instructions, compressed.
 func PDFBomb(size int64) []byte {
 	var packed bytes.Buffer
 	w, _ := zlib.NewWriterLevel(&packed, zlib.BestSpeed)
@@ -140,13 +140,13 @@ func PDFBomb(size int64) []byte {
 	})
 }
 
-// PDFLoop is one whose pages are below themselves.
+// PDFLoop returns a file whose page tree contains itself.
 func PDFLoop() []byte {
 	return assemble([]string{"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 1000000000 /Parent 2 0 R >>"})
 }
 
-// PDFCalls is one with a page of text, and one that calls for a drawing that calls for
-// another ten times, and so on: it would be drawn 10^levels times.
+// PDFCalls returns a file with a page of text, and one with a drawing that calls another one ten
+// times, and so on: the last would be drawn 10^levels times.
 func PDFCalls(text string, levels int) []byte {
 	content := "BT /F1 12 Tf 72 720 Td (" + text + ") Tj ET"
 	objects := []string{

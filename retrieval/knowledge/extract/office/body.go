@@ -7,24 +7,24 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// A writer turns the tokens of a document's body into blocks of Markdown. It counts open
-// elements rather than recursing, so deep nesting costs nothing.
+// A writer converts the tokens of a document's body to Markdown blocks. It counts open elements
+// instead of recursing, so deep nesting costs nothing.
 type writer struct {
 	styles    *styles
 	numbering *numbering
 	blocks    []block
 	written   int // bytes of their texts
 
-	text       strings.Builder // of the present paragraph
-	style      style           // its own properties win over those of its style
+	text       strings.Builder // of the current paragraph
+	style      style           // own properties take precedence over those of its style
 	inText     bool
-	properties int // open elements that hold formatting only
+	properties int // open elements that contain only formatting
 	skipped    int // open elements whose text is left out
 
 	tables int // open tables
 	rows   [][]string
 	cell   strings.Builder
-	cells  int // of all tables
+	cells  int // in all tables
 }
 
 // A block is a paragraph, heading, item or table.
@@ -57,7 +57,7 @@ func (w *writer) token(t xml.Token) error {
 	return nil
 }
 
-// How many parts a document may have; each takes memory even where it holds no text.
+// Limits on the parts of a document, which take memory even if they contain no text.
 const (
 	maxBlocks = 250_000
 	maxCells  = 1_000_000
@@ -112,7 +112,7 @@ func (w *writer) start(e xml.StartElement) {
 const (
 	deleted   = "del"
 	movedAway = "moveFrom"
-	fallback  = "Fallback"  // an older form of the content beside it
+	fallback  = "Fallback"  // an older form of the adjacent content
 	former    = "pPrChange" // the properties before a tracked change
 )
 
@@ -120,7 +120,7 @@ func revision(name string) bool {
 	return name == deleted || name == movedAway || name == fallback || name == former
 }
 
-// character writes a character that has an element of its own.
+// character writes a character that is represented by an element.
 func (w *writer) character(c byte) {
 	if w.properties == 0 {
 		w.text.WriteByte(c)
@@ -153,7 +153,7 @@ func (w *writer) end(name string) {
 	}
 }
 
-// paragraph writes the paragraph that has ended.
+// paragraph writes the completed paragraph.
 func (w *writer) paragraph() {
 	text := strings.TrimSpace(w.text.String())
 	w.text.Reset()
@@ -184,7 +184,7 @@ func (w *writer) plain(text string) {
 	w.block(block{text: strings.Join(lines, "\n")})
 }
 
-// item writes an item of a list with its bullet or number.
+// item writes a list item with its bullet or number.
 func (w *writer) item(text string) {
 	mark := w.numbering.mark(w.style.number)
 	if mark == "" {
@@ -203,9 +203,9 @@ func (w *writer) block(b block) {
 // maxLevel is the level of the smallest headings in Markdown.
 const maxLevel = 6
 
-// markdown returns the text. name is the title in the document's properties: the only
-// heading of level 1 is the title if nothing else is, and otherwise the headings of level 1
-// are below it, and so on.
+// markdown returns the text. name is the title in the document's properties. A single heading of
+// level 1 is the title if there is no other title; otherwise all headings are moved one level
+// down.
 func (w *writer) markdown(name string) string {
 	titles, tops, top := 0, 0, ""
 	for _, b := range w.blocks {
@@ -222,7 +222,7 @@ func (w *writer) markdown(name string) string {
 	}
 	var out strings.Builder
 	for i, b := range w.blocks {
-		if i > 0 && (!b.item || !w.blocks[i-1].item) { // items follow each other without a blank line
+		if i > 0 && (!b.item || !w.blocks[i-1].item) { // no blank line between items
 			out.WriteByte('\n')
 		}
 		switch {
@@ -236,8 +236,8 @@ func (w *writer) markdown(name string) string {
 	return out.String()
 }
 
-// table writes the table that has ended. A table of one column is written as text: it is
-// used as a frame.
+// table writes the completed table. A table of one column is written as text: it is used as a
+// frame.
 func (w *writer) table() {
 	width := 0
 	for _, row := range w.rows {

@@ -13,21 +13,21 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// DOCXVersion changes with anything here that turns the same file into another text.
+// DOCXVersion must be changed if anything in this package yields another text for the same file.
 const DOCXVersion = "docx 2"
 
 // The limits for one file.
 const (
 	// maxUnpacked is the unpacked size of all parts that are read, in bytes.
 	maxUnpacked = 128 << 20
-	// A part may be maxRatio times as large as it is packed once it is larger than
-	// freeSize. Word's own parts are packed to a tenth, and hardly ever to a fiftieth.
+	// A part larger than freeSize may be at most maxRatio times as large as its compressed size.
+	// Word's own parts are compressed to a tenth, hardly ever to a fiftieth.
 	maxRatio = 100
 	freeSize = 1 << 20
-	// maxPiece is the length of a text between two tags, or of a tag, in bytes: a piece is
-	// in memory as a whole.
+	// maxPiece is the size limit of a tag or of a text between two tags, in bytes: each is in
+	// memory as a whole.
 	maxPiece = 4 << 20
-	maxDepth = 256 // of elements in elements
+	maxDepth = 256 // nesting of elements
 	maxTitle = 4 << 10
 )
 
@@ -49,8 +49,8 @@ const (
 )
 
 // ReadDOCX returns the document in raw as Markdown, with headings (by their styles), lists with
-// their numbers, and tables. Tracked deletions are left out. Errors are an *extract.Broken,
-// or that of ctx.
+// their numbers, and tables. Tracked deletions are left out. Errors are *extract.Broken, or that
+// of ctx.
 func ReadDOCX(ctx context.Context, raw []byte) (extract.Document, error) {
 	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
@@ -85,20 +85,20 @@ func ReadDOCX(ctx context.Context, raw []byte) (extract.Document, error) {
 	return extract.Document{Name: name, Text: text, Form: extract.Markdown}, nil
 }
 
-// An archive holds the parts of a document, and how many more bytes may be unpacked.
+// An archive holds the parts of a document, and how many more bytes may be decompressed.
 type archive struct {
 	ctx   context.Context
 	files map[string]*zip.File
 	left  int64
 }
 
-// each calls f with each token of a part; not at all if there is no such part.
+// each calls f with each token of a part; it does nothing if there is no such part.
 func (a *archive) each(name string, f func(xml.Token) error) error {
 	file := a.files[name]
 	if file == nil {
 		return nil
 	}
-	if file.UncompressedSize64 > maxUnpacked { // the zip reader unpacks no more than this size says
+	if file.UncompressedSize64 > maxUnpacked { // the zip reader decompresses no more than this size
 		return errUnpacked
 	}
 	unpacked, err := file.Open()
@@ -142,7 +142,7 @@ type limitedReader struct {
 	packed  uint64
 	read    uint64
 	piece   int   // bytes since the last token
-	why     error // why it ended early
+	why     error // why it stopped early
 }
 
 func (l *limitedReader) Read(p []byte) (int, error) {
@@ -175,7 +175,7 @@ func value(e xml.StartElement, name string) string {
 	return ""
 }
 
-// A titleReader finds the title in the document's properties.
+// A titleReader reads the title in the document's properties.
 type titleReader struct {
 	in   bool
 	text string

@@ -15,12 +15,12 @@ import (
 	"sidenote/retrieval/knowledge/extract/office"
 )
 
-// para is a paragraph of a style, with more properties.
+// para returns a paragraph with a style and more properties.
 func para(style, properties, text string) string {
 	return `<w:p><w:pPr><w:pStyle w:val="` + style + `"/>` + properties + `</w:pPr><w:r><w:t xml:space="preserve">` + text + `</w:t></w:r></w:p>`
 }
 
-// number are properties that put a paragraph into a list.
+// number returns properties that put a paragraph into a list.
 func number(list, level string) string {
 	return `<w:numPr><w:ilvl w:val="` + level + `"/><w:numId w:val="` + list + `"/></w:numPr>`
 }
@@ -72,8 +72,8 @@ func equal(t *testing.T, got, want string) {
 	}
 }
 
-// Title is the name of the document, and Heading 1 the first level below it. Where there is
-// no title, a heading of level 1 that is the only one is it.
+// Title is the name of the document, and Heading 1 the first level below it. Without a title, a
+// single heading of level 1 is the title.
 func TestTitles(t *testing.T) {
 	none := number("0", "0")
 	one, two, title, words := para("H1", none, "One"), para("H2", none, "Two"), para("T", "", "The title"), para("", "", "words")
@@ -84,8 +84,8 @@ func TestTitles(t *testing.T) {
 	equal(t, text(t, pack("", one+words+one+words)), "## One\n\nwords\n\n## One\n\nwords\n")
 }
 
-// Items keep their bullets, numbers and letters, also those that a style gives, and numbers
-// go on or start anew as in Word.
+// Items keep their bullets, numbers and letters, also those defined by a style, and numbering
+// continues or restarts as in Word.
 func TestLists(t *testing.T) {
 	body := para("", number("1", "0"), "one") + para("", number("1", "1"), "below") + para("Bullet", "", "by style") + para("Item", "", "by its base") +
 		para("Bullet", number("0", "0"), "taken out") +
@@ -97,7 +97,7 @@ func TestLists(t *testing.T) {
 		"1. first\n  a) letter\n  b) next\n    1.b.I deep\n2. second\n  a) anew\n\nbetween\n\n3. goes on\n7. starts at\n8. and on\n\nno mark\n\n- unknown\n")
 }
 
-// Headings have the numbers that their styles give them.
+// Headings have the numbers defined by their styles.
 func TestNumberedHeadings(t *testing.T) {
 	body := para("T", "", "Rules") + para("H1", "", "Scope") + para("H2", "", "People") + para("Sub", "", "Guests") + para("H1", "", "Terms") + para("H2", "", "Words") + para("", "", "x")
 	equal(t, text(t, pack("", body)), "# Rules\n\n## 1 Scope\n\n### 1.1 People\n\n### 1.2 Guests\n\n## 2 Terms\n\n### 2.1 Words\n\nx\n")
@@ -127,16 +127,16 @@ func TestOffice(t *testing.T) {
 		"Nobody may take dishes home, except on the last day before a holiday, when whatever is left may be taken.\n")
 }
 
-// repeated is a document whose body is a part again and again, up to a size.
+// repeated returns a document whose body repeats a part up to a size.
 func repeated(start, part string, size int) []byte {
 	return extracttest.Zip(map[string]io.Reader{"word/document.xml": io.MultiReader(strings.NewReader(`<w:document xmlns:w="w"><w:body>`+start), strings.NewReader(strings.Repeat(part, size/len(part))))})
 }
 
-// A file that is hurt, or made to hurt, fails alone and says why, within a bound of memory.
+// A damaged or malicious file only fails itself, with a reason and within a memory limit.
 //
 // Row K8 of deploy/CONTRIBUTING.md.
 func TestHostile(t *testing.T) {
-	const room = 400 << 20 // allocated in all; what is held at a time is less
+	const room = 400 << 20 // allocated in total; less is held at a time
 	type hostile struct {
 		name, want string
 		raw        []byte
@@ -179,12 +179,12 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// What hardly packs meets the limits on size all the same.
+// Content that hardly compresses is subject to the size limits, too.
 func TestBounds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packs and unpacks 80 MB")
 	}
-	noise := func(start, part string, size int) []byte { // text that is packed to more than a hundredth
+	noise := func(start, part string, size int) []byte { // text that compresses to more than a hundredth
 		var b bytes.Buffer
 		b.WriteString(start)
 		for seed := uint32(1); b.Len() < size; {
@@ -211,7 +211,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A caller who gives up is told so.
+// Cancellation is reported as such.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

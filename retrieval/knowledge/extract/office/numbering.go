@@ -8,16 +8,16 @@ import (
 
 const (
 	maxLevels = 9  // of a list
-	maxMark   = 64 // bytes that say how an item is marked
+	maxMark   = 64 // bytes of the text that marks an item
 )
 
-// A place is a level of a list; list is "" or noList for none.
+// A place is a level of a list; list is "" or noList if there is none.
 type place struct {
-	list  string // its number
+	list  string // number of the list
 	level int    // from 0
 }
 
-// noList takes paragraphs out of the list of their style.
+// noList excludes paragraphs from the list of their style.
 const noList = "0"
 
 // token reads numId or ilvl.
@@ -31,36 +31,36 @@ func (p *place) token(e xml.StartElement) {
 
 func (p place) listed() bool { return p.list != "" && p.list != noList }
 
-// numbering says how the items of lists are marked, and counts them.
+// numbering determines the bullets and numbers of list items.
 type numbering struct {
 	kinds map[string]*kind // by number
 	lists map[string]*list // by number
 
-	kind  *kind // being read; nil in a list
-	list  *list // being read; nil in a kind
+	kind  *kind // being read; nil while reading a list
+	list  *list // being read; nil while reading a kind
 	level int
 }
 
-// A level says how items are marked.
+// A level defines how items are marked.
 type level struct {
 	format string // such as bullet or decimal
 	text   string // such as "%1.%2."
 	start  int
 }
 
-// A kind of list has the marks and the count of its lists: one goes on where the one before
-// of its kind has ended, unless it says where it starts.
+// A kind of list defines the marks and holds the count of its lists: a list continues the count of
+// the previous one of its kind, unless it defines a start.
 type kind struct {
 	levels [maxLevels]level
 	counts [maxLevels]int
 	begun  [maxLevels]bool
-	styles map[string]int // those that are levels of it
+	styles map[string]int // styles that are levels of it
 }
 
-// A list is one of a kind.
+// A list is a list of some kind.
 type list struct {
 	kind   string
-	starts map[int]int // by level, where it starts anew
+	starts map[int]int // by level, if it restarts there
 }
 
 func newNumbering() *numbering {
@@ -98,7 +98,7 @@ func (n *numbering) start(e xml.StartElement) {
 	}
 }
 
-// token reads what is said of a level.
+// token reads a property of a level.
 func (k *kind) token(e xml.StartElement, at int) {
 	switch l := &k.levels[at]; e.Name.Local {
 	case "start":
@@ -128,7 +128,7 @@ func (l *list) token(e xml.StartElement, at int) {
 	}
 }
 
-// levelOf returns the level that a style is of in a list.
+// levelOf returns the level of a style in a list.
 func (n *numbering) levelOf(id, style string) (level int, ok bool) {
 	if l := n.lists[id]; l != nil && n.kinds[l.kind] != nil {
 		level, ok = n.kinds[l.kind].styles[style]
@@ -136,11 +136,10 @@ func (n *numbering) levelOf(id, style string) (level int, ok bool) {
 	return level, ok
 }
 
-// bullet marks items that have no number, and those of lists that nothing says anything of.
+// bullet marks items without a number, and those of undefined lists.
 const bullet = "-"
 
-// mark counts an item and returns what stands before it, such as "1." or bullet; "" if
-// nothing does.
+// mark counts an item and returns its mark, such as "1." or bullet; "" if it has none.
 func (n *numbering) mark(p place) string {
 	l := n.lists[p.list]
 	if l == nil || n.kinds[l.kind] == nil {
@@ -162,7 +161,7 @@ func (n *numbering) mark(p place) string {
 	}
 }
 
-// count counts an item of a level of l; deeper levels begin anew.
+// count counts an item at a level of l; deeper levels restart.
 func (k *kind) count(at int, l *list) {
 	first, anew := l.starts[at]
 	switch {
@@ -180,7 +179,7 @@ func (k *kind) count(at int, l *list) {
 	}
 }
 
-// value returns the count of a level, or its first if there was no item yet.
+// value returns the count of a level, or its first number if there was no item yet.
 func (k *kind) value(at int) int {
 	if k.begun[at] {
 		return k.counts[at]
@@ -188,7 +187,7 @@ func (k *kind) value(at int) int {
 	return k.levels[at].start
 }
 
-// inFormat returns a number as a list shows it; in formats that are rare, in digits.
+// inFormat returns a number in the format of a list; rare formats use digits.
 func inFormat(format string, n int) string {
 	switch format {
 	case "lowerLetter":

@@ -6,25 +6,24 @@ import (
 	"strings"
 )
 
-// titleLevel stands for the document's title among the levels of headings, which begin
-// with 1.
+// titleLevel represents the document's title among the levels of headings, which begin with 1.
 const titleLevel = -1
 
-// A style is what a style of paragraphs says of them.
+// A style is the properties of a paragraph style.
 type style struct {
-	level  int // of a heading; titleLevel is a title, 0 no heading
+	level  int // of a heading; titleLevel for a title, 0 for no heading
 	number place
 	based  string
 }
 
-// styles finds the styles that are headings, by outline level, by name or because they are
-// based on such a style, and those that are items of lists.
+// styles finds the styles of headings, by outline level, by name or because they are based on such
+// a style, and those of list items.
 type styles struct {
 	byID map[string]*style
-	at   *style // the one that is being read
+	at   *style // the one being read
 }
 
-// maxStyles is how many styles, and how many lists and kinds of them, are remembered.
+// maxStyles is the limit on styles, and on lists and their kinds.
 const maxStyles = 10_000
 
 func newStyles() *styles { return &styles{byID: map[string]*style{}, at: &style{}} }
@@ -48,7 +47,7 @@ func (s *styles) token(t xml.Token) error {
 			s.at.level = titleLevel
 		}
 	case "outlineLvl":
-		if s.at.level == 0 { // its name is stronger
+		if s.at.level == 0 { // its name takes precedence
 			s.at.set(value(e, "val"), 1)
 		}
 	case "basedOn":
@@ -65,11 +64,11 @@ func (s *style) set(level string, plus int) {
 	}
 }
 
-// maxBased is the longest chain of styles based on each other that is followed.
+// maxBased is the longest chain of base styles that is followed.
 const maxBased = 10
 
-// inherit gives styles what those have that they are based on. The level of a list may be
-// tied to a style.
+// inherit adds properties of their base styles to styles. The level of a list may be tied to a
+// style.
 func (s *styles) inherit(n *numbering) {
 	whole := make(map[string]*style, len(s.byID))
 	for id, at := range s.byID {
@@ -94,7 +93,7 @@ func (s *styles) inherit(n *numbering) {
 	s.byID = whole
 }
 
-// of returns the style of an id; one that says nothing if there is none.
+// of returns the style with an id; an empty one if there is none.
 func (s *styles) of(id string) style {
 	if found := s.byID[id]; found != nil {
 		return *found

@@ -9,8 +9,8 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// openCache returns a cache of machine code that is kept in a folder, or in memory where
-// the folder cannot be used or others could put code into it.
+// openCache returns a cache of machine code in a folder, or in memory if the folder cannot be used
+// or other users could write to it.
 func openCache(dir string) wazero.CompilationCache {
 	if dir != "" && private(dir) {
 		removeOthers(dir)
@@ -21,8 +21,7 @@ func openCache(dir string) wazero.CompilationCache {
 	return wazero.NewCompilationCache()
 }
 
-// compiledIn tells whether a folder has machine code. Where it turns out to be damaged, it is
-// removed.
+// compiledIn reports whether a folder contains machine code. Damaged code is removed later.
 func compiledIn(dir string) bool {
 	if dir == "" {
 		return false
@@ -31,8 +30,8 @@ func compiledIn(dir string) bool {
 	return len(found) > 0
 }
 
-// private makes a folder if it is missing, and tells whether it is this user's alone: machine
-// code in it is run.
+// private creates a folder if necessary, and reports whether it is accessible to this user only:
+// its machine code is executed.
 func private(dir string) bool {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false
@@ -41,7 +40,7 @@ func private(dir string) bool {
 	return err == nil && info.IsDir() && ownersAlone(info)
 }
 
-// release names the versions of pdfium and wazero: code of others is of no use.
+// release returns the versions of pdfium and wazero: code of other versions cannot be used.
 func release() string {
 	var parts []string
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -54,7 +53,7 @@ func release() string {
 	return strings.Join(append(parts, "code"), "-")
 }
 
-// removeOthers removes what other releases have left, 20 MB each.
+// removeOthers removes the code of other releases, 20 MB each.
 func removeOthers(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -64,7 +63,7 @@ func removeOthers(dir string) {
 	}
 }
 
-// clearCache removes what is kept in a folder, where it can.
+// clearCache removes the code in a folder, if possible.
 func clearCache(dir string) {
 	if private(dir) {
 		_ = os.RemoveAll(filepath.Join(dir, release()))

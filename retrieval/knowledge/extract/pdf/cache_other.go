@@ -4,5 +4,5 @@ package pdf
 
 import "io/fs"
 
-// ownersAlone has nothing to look at: the rights of a folder are those of the one it is in.
+// ownersAlone returns true: a folder inherits its permissions.
 func ownersAlone(fs.FileInfo) bool { return true }

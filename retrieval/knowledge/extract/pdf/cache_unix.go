@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ownersAlone tells whether a folder is this user's, and no other may use it.
+// ownersAlone reports whether a folder is owned by this user and not accessible to others.
 func ownersAlone(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid() && info.Mode().Perm()&0o077 == 0

@@ -12,30 +12,30 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// content is what was read of a file so far.
+// content is what has been read of a file so far.
 type content struct {
 	title   string
 	pages   []page
 	letters int   // bytes of text on all pages
-	scanned []int // numbers of pages that are images without text
-	damaged []int // numbers of pages that pdfium does not open
+	scanned []int // numbers of pages with images and no text
+	damaged []int // numbers of pages that pdfium cannot open
 }
 
-// A page has its lines in the order in which they are read.
+// A page has its lines in reading order.
 type page struct {
-	number int // from 1, as viewers count
+	number int // from 1, as in viewers
 	lines  []line
 }
 
-// A line is a line of text as it stands on the page, or two that share a divided word.
+// A line is a line of text on the page, or two that share a hyphenated word.
 type line struct {
 	text        string
-	size        float64 // of its letters, in points, rounded to halves; 0 if pdfium does not tell
-	top, bottom float64 // heights at which its first and last letters stand, from below
+	size        float64 // of its letters, in points, rounded to halves; 0 if unknown
+	top, bottom float64 // heights of its first and last letters, from the bottom of the page
 }
 
-// read reads a file into c. Errors that are no *extract.Broken leave the worker in a state
-// that nobody knows.
+// read reads a file into c. An error other than *extract.Broken leaves the worker in an undefined
+// state.
 func (w *worker) read(raw []byte, c *content) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -75,8 +75,8 @@ func (w *worker) read(raw []byte, c *content) (err error) {
 	return nil
 }
 
-// refused tells whether pdfium answered a call with an error, and still works. Any other
-// error means that it stopped in the middle.
+// refused reports whether pdfium answered a call with an error, and still works. Any other error
+// means that it was interrupted.
 func refused(err error) bool {
 	return err != nil && (errors.Is(err, pdfiumerrors.ErrPage) || strings.HasPrefix(err.Error(), "could not get") || strings.HasPrefix(err.Error(), "could not load"))
 }
@@ -88,7 +88,7 @@ func ignoreRefusal(err error) error {
 	return err
 }
 
-// openError is what is said of a file that pdfium does not open.
+// openError returns the error for a file that pdfium cannot open.
 func openError(err error) error {
 	switch {
 	case errors.Is(err, pdfiumerrors.ErrPassword), errors.Is(err, pdfiumerrors.ErrSecurity):
@@ -100,8 +100,7 @@ func openError(err error) error {
 	return err
 }
 
-// titleOf returns the title in a file's properties, or "" for what programs put there
-// that were told none.
+// titleOf returns the title in a file's properties, or "" for placeholders of programs.
 func titleOf(value string) string {
 	title := strings.Join(strings.Fields(clean(value)), " ")
 	for _, start := range []string{"Microsoft Word - ", "Microsoft PowerPoint - "} {

@@ -2,14 +2,14 @@ package pdf
 
 import "github.com/klippa-app/go-pdfium/requests"
 
-// Release names the part of a cache that this build uses; Private makes its folder.
+// Release names the part of a cache that this build uses; Private creates its folder.
 var (
 	Release = release
 	Private = private
 )
 
-// Lines returns what is made of lines of text, given as size, distance from the line
-// above and text, with a page for each list of them.
+// Lines returns the Markdown of lines of text, which are given as size, distance from the previous
+// line and text, with one list for each page.
 func Lines(pages ...[]Line) string {
 	c := content{}
 	for i, lines := range pages {
@@ -29,7 +29,7 @@ type Line struct {
 	Text       string
 }
 
-// OpenPath lets pdfium itself open a file.
+// OpenPath makes pdfium itself open a file.
 func (r *Reader) OpenPath(path string) error {
 	w, err := r.take()
 	if err != nil {
@@ -40,10 +40,10 @@ func (r *Reader) OpenPath(path string) error {
 	return openError(err)
 }
 
-// ErrNoPDF is what is said of a file that cannot be opened.
+// ErrNoPDF is the error for a file that cannot be opened.
 var ErrNoPDF = errNoPDF
 
-// Ranges, Unhyphenated and TitleOf are for tests of what they say.
+// Ranges, Unhyphenated and TitleOf are exported for tests.
 var (
 	Ranges       = ranges
 	Unhyphenated = unhyphenated

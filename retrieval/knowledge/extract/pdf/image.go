@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// maxObjects is how many parts of a page or group are looked at for an image.
+	// maxObjects is how many objects of a page or group are searched for an image.
 	maxObjects = 50
-	// scanShare is the share of a page that an image covers which is a scan of it.
+	// scanShare is the share of the page that an image of a scan covers at least.
 	scanShare = 0.3
 )
 
-// isScan tells whether a page without text has a large image, on its own or in a group.
+// isScan reports whether a page without text has a large image, on its own or in a group.
 func (r *pageReader) isScan(loaded references.FPDF_PAGE) (bool, error) {
 	at := requests.Page{ByReference: &loaded}
 	size, err := r.w.FPDF_GetPageSizeByIndex(&requests.FPDF_GetPageSizeByIndex{Document: r.document, Index: r.index})
@@ -45,7 +45,7 @@ func (r *pageReader) isScan(loaded references.FPDF_PAGE) (bool, error) {
 	return false, nil
 }
 
-// isImage tells whether a part of a page is an image, or a group with one in it.
+// isImage reports whether an object of a page is an image, or a group that contains one.
 func (r *pageReader) isImage(object references.FPDF_PAGEOBJECT) (bool, error) {
 	kind, err := r.w.FPDFPageObj_GetType(&requests.FPDFPageObj_GetType{PageObject: object})
 	if err != nil || kind.Type != enums.FPDF_PAGEOBJ_FORM {

@@ -11,28 +11,27 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// The layout of a document is told from the sizes of its letters: most of them are of its
-// text, and what is clearly larger and short is a heading.
+// The layout of a document is derived from letter sizes: most letters belong to its text, and
+// lines that are clearly larger and short are headings.
 const (
-	// A heading's letters are larger than those of the text by so many times and points.
+	// A heading's letters are larger than those of the text by this factor and this many points.
 	headingRatio  = 1.08
 	headingPoints = 0.8
-	// maxHeading is how many lines a heading may have; larger letters in more of them are a
-	// quotation or a page of a presentation.
+	// maxHeading is the most lines of a heading; more lines in larger letters are a quotation or a
+	// page of a presentation.
 	maxHeading = 3
-	// maxHeadingShare is the share of all letters that headings of one size may have.
+	// maxHeadingShare is the most that headings of one size may have of all letters.
 	maxHeadingShare = 0.1
-	// maxLevel is the level of the smallest headings. Numbers of pages are below all.
+	// maxLevel is the level of the smallest headings. Page numbers are below all of them.
 	maxLevel  = 5
 	pageLevel = 6
-	// paragraphGap is the distance of two lines, in their letters' sizes, from which on they
-	// are of two paragraphs.
+	// paragraphGap is the least distance between paragraphs, in multiples of the letter size.
 	paragraphGap = 1.7
 )
 
-// markdown returns the text, "" for none. Each page that has some begins with its number as
-// a heading below all others, and so does what follows a heading: the path of headings
-// above a text ends in its page.
+// markdown returns the text, "" if there is none. Each page with text begins with its number as a
+// heading below all others, and so does the text after a heading: the heading path of every text
+// ends in its page.
 func (c *content) markdown() string {
 	c.removeRunning()
 	levels := c.levels()
@@ -43,7 +42,7 @@ func (c *content) markdown() string {
 	return w.out.String()
 }
 
-// textSize returns the size of most letters.
+// textSize returns the most frequent letter size.
 func (c *content) textSize() (size float64) {
 	letters := map[float64]int{}
 	for _, p := range c.pages {
@@ -60,7 +59,7 @@ func (c *content) textSize() (size float64) {
 	return size
 }
 
-// levels returns the levels of headings by the size of their letters.
+// levels returns the levels of headings by letter size.
 func (c *content) levels() map[float64]int {
 	letters, lines := map[float64]int{}, map[float64]int{}
 	all := 0
@@ -69,7 +68,7 @@ func (c *content) levels() map[float64]int {
 			letters[l.size] += len(l.text)
 			all += len(l.text)
 			if i == 0 || p.lines[i-1].size != l.size {
-				lines[l.size]++ // of neighbours of one size the first
+				lines[l.size]++ // count only the first of adjacent lines of one size
 			}
 		}
 	}
@@ -85,7 +84,7 @@ func (c *content) levels() map[float64]int {
 	levels := map[float64]int{}
 	level := 1
 	for _, size := range sizes {
-		if lines[size] == 1 { // on its own it is the title, or a decoration below it
+		if lines[size] == 1 { // a single one is the title, or a decoration below it
 			if len(levels) == 0 {
 				levels[size] = 1
 				level = 2
@@ -93,7 +92,7 @@ func (c *content) levels() map[float64]int {
 			continue
 		}
 		if len(levels) == 0 {
-			level = 2 // there is no title among headings that come again
+			level = 2 // headings of a repeated size are not the title
 		}
 		levels[size] = min(level, maxLevel)
 		level++
@@ -101,10 +100,10 @@ func (c *content) levels() map[float64]int {
 	return levels
 }
 
-// A markdown writer writes the pages of a document.
+// A markdown is a writer for the pages of a document.
 type markdown struct {
 	out    strings.Builder
-	marked bool // the number of the present page stands above what comes next
+	marked bool // the number of the current page has been written above the next text
 }
 
 func (w *markdown) page(p page, levels map[float64]int) {
@@ -124,8 +123,8 @@ func (w *markdown) page(p page, levels map[float64]int) {
 	}
 }
 
-// isHeading tells whether lines in large letters are a heading: few, with a word, and none
-// of a table of contents.
+// isHeading reports whether lines in large letters are a heading: few, with a word, and none of
+// them from a table of contents.
 func isHeading(lines []line) bool {
 	letters := 0
 	for _, l := range lines {
@@ -170,7 +169,7 @@ func (w *markdown) text(p page, start, end int) {
 	}
 }
 
-// item returns a line as Markdown: with a bullet, as an item of a list.
+// item returns a line as Markdown: as a list item if it starts with a bullet.
 func item(text string) string {
 	if mark := firstRune(text); strings.ContainsRune("•◦▪▫●○‣⁃∙·", mark) {
 		if rest := strings.TrimSpace(text[len(string(mark)):]); rest != "" {
@@ -187,8 +186,8 @@ func (w *markdown) blank() {
 	}
 }
 
-// apart tells whether there is a gap between two lines. A line that is not below the other
-// begins another column: what ends there in the middle of a sentence goes on.
+// apart reports whether there is a gap between two lines. A line that is not below the other
+// begins another column; a sentence at the end of the previous column continues there.
 func apart(a, b line) bool {
 	size := max(a.size, b.size)
 	if size == 0 {
@@ -201,15 +200,15 @@ func apart(a, b line) bool {
 }
 
 const (
-	// The first and last so many lines of pages may be running titles and page numbers.
+	// This many lines at the top and bottom of pages may be running titles and page numbers.
 	runningLines = 2
-	// The very first and last are so if they come again on so many pages, as those do that
-	// name the chapter; the others on more than half of them.
+	// The very first and last lines are running titles if they recur on this many pages, as
+	// chapter titles do; the others if they recur on more than half of the pages.
 	runningPages = 3
 )
 
-// removeRunning removes numbers of pages, and lines that come again at the top or the
-// bottom of most pages, whatever numbers are in them: a search would find them on every page.
+// removeRunning removes page numbers, and lines that recur at the top or the bottom of most pages,
+// ignoring numbers in them: a search would find them on every page.
 func (c *content) removeRunning() {
 	for i := range c.pages {
 		p := &c.pages[i]
@@ -220,12 +219,12 @@ func (c *content) removeRunning() {
 			p.lines = p.lines[1:]
 		}
 	}
-	const least = 4 // pages from which on one can tell
+	const least = 4 // fewest pages for a decision
 	if len(c.pages) < least {
 		return
 	}
 	text := c.textSize()
-	pages := map[string]int{} // on which a line stands at an edge
+	pages := map[string]int{} // number of pages that have the line at an edge
 	for _, p := range c.pages {
 		seen := map[string]bool{}
 		for _, i := range p.edges() {
@@ -260,7 +259,7 @@ func (p page) edges() (at []int) {
 	return at
 }
 
-// edgeKey is equal for lines that differ in numbers only and stand at the same height.
+// edgeKey is equal for lines that differ only in numbers and are at the same height.
 func edgeKey(p page, i int) string {
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
@@ -271,15 +270,15 @@ func edgeKey(p page, i int) string {
 	return fmt.Sprintf("%.0f %s", p.lines[i].top, strings.ReplaceAll(strings.ReplaceAll(text, "00", "0"), "00", "0"))
 }
 
-// hyphen stands in pdfium's text for a hyphen at the end of a line; the next line follows it.
+// hyphen is pdfium's character for a hyphen at the end of a line; the next line follows it.
 const hyphen = "\ufffe"
 
-// leader stands for the dots between an entry of a table of contents and its page.
+// leader replaces the dots between an entry of a table of contents and its page.
 const leader = " … "
 
 var leaders = regexp.MustCompile(`( ?\. ?){4,}|_{4,}`)
 
-// unhyphenated joins words that are divided at the ends of lines.
+// unhyphenated joins words that are hyphenated at the ends of lines.
 func unhyphenated(text string) string {
 	for {
 		before, after, found := strings.Cut(text, hyphen)
@@ -309,8 +308,8 @@ func lastRune(s string) (last rune) {
 	return last
 }
 
-// clean removes what is no text: control characters, and letters that the file's fonts do
-// not name. It keeps marks of hyphens.
+// clean removes what is not text: control characters, and letters that the file's fonts do not map
+// to Unicode. It keeps hyphen.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -323,7 +322,7 @@ func clean(text string) string {
 	}, strings.ToValidUTF8(text, ""))
 }
 
-// ranges lists numbers of pages, such as "pages 2, 5-9"; of many only the first.
+// ranges lists page numbers, such as "pages 2, 5-9", up to a limit.
 func ranges(pages []int) string {
 	const most = 8
 	var parts []string

@@ -9,7 +9,7 @@ import (
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
-// Larger letters are headings where that is clear.
+// Larger letters are headings if that is clear.
 func TestHeadings(t *testing.T) {
 	text := func(n int) []pdf.Line {
 		var lines []pdf.Line
@@ -51,7 +51,7 @@ func slides(n int, size float64) []pdf.Line {
 	return slices.Repeat([]pdf.Line{{size, size + 2, "a slide"}}, n)
 }
 
-// What stands at the same place of most pages is no text of any of them.
+// Lines at the same place of most pages are not part of the text.
 func TestRunningTitles(t *testing.T) {
 	var pages [][]pdf.Line
 	want := ""
@@ -90,7 +90,7 @@ func TestWords(t *testing.T) {
 	f(pdf.TitleOf("untitled"), "")
 }
 
-// A line that names the chapter comes again on some pages only; titles of slides do too.
+// A line with the chapter title recurs on some pages only; titles of slides do, too.
 func TestChapterTitles(t *testing.T) {
 	var pages [][]pdf.Line
 	want := ""

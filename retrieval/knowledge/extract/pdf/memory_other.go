@@ -8,12 +8,12 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// A memory is that of one worker, on Go's heap.
+// A memory is the memory of one worker, on Go's heap.
 type memory struct {
-	most    int64 // bytes that it may have
+	most    int64 // limit in bytes
 	bytes   []byte
 	size    atomic.Int64
-	refused atomic.Bool // it would have become larger
+	refused atomic.Bool // growing beyond the limit was refused
 }
 
 // Allocate implements experimental.MemoryAllocator.
@@ -38,8 +38,8 @@ func (m *memory) Reallocate(size uint64) []byte {
 // Free implements experimental.LinearMemory.
 func (m *memory) Free() {}
 
-// release gives the memory back, once nobody uses the worker any more.
+// release frees the memory. Nobody may use the worker any more.
 func (m *memory) release() { m.bytes = nil }
 
-// used returns the present size in bytes.
+// used returns the current size in bytes.
 func (m *memory) used() int64 { return m.size.Load() }

@@ -9,23 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A memory is that of one worker. The whole of it is reserved at once, outside of Go's
-// heap, and the system gives pages as they are used: it grows without being copied, and is
-// given back when the worker ends rather than when garbage is collected.
+// A memory is the memory of one worker. Its maximum is reserved at once, outside of Go's heap, and
+// the system provides pages as they are used: it grows without being copied, and is freed when the
+// worker ends rather than by garbage collection.
 type memory struct {
-	most     int64 // bytes that it may have
+	most     int64 // limit in bytes
 	reserved []byte
 	size     atomic.Int64
-	refused  atomic.Bool // it would have become larger
+	refused  atomic.Bool // growing beyond the limit was refused
 }
 
-// Allocate implements experimental.MemoryAllocator. most is within the limit of the runtime.
+// Allocate implements experimental.MemoryAllocator. most does not exceed the limit of the runtime.
 func (m *memory) Allocate(_, most uint64) experimental.LinearMemory {
 	reserved, err := unix.Mmap(-1, 0, int(min(int64(most), m.most)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err == nil {
 		m.reserved = reserved
 	}
-	return m // without memory its Reallocate fails
+	return m // without memory, Reallocate fails
 }
 
 // Reallocate implements experimental.LinearMemory.
@@ -38,12 +38,11 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.reserved[:size]
 }
 
-// Free implements experimental.LinearMemory. It does nothing: the runtime calls it in the
-// middle of a call that is interrupted, and whoever read a byte after that would end the
-// process.
+// Free implements experimental.LinearMemory. It does nothing: the runtime calls it in the middle
+// of an interrupted call, and a later access would crash the process.
 func (m *memory) Free() {}
 
-// release gives the memory back, once nobody uses the worker any more.
+// release frees the memory. Nobody may use the worker any more.
 func (m *memory) release() {
 	if m.reserved != nil {
 		_ = unix.Munmap(m.reserved)
@@ -51,5 +50,5 @@ func (m *memory) release() {
 	}
 }
 
-// used returns the present size in bytes.
+// used returns the current size in bytes.
 func (m *memory) used() int64 { return m.size.Load() }

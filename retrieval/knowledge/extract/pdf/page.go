@@ -16,8 +16,8 @@ import (
 type pageReader struct {
 	w        *worker
 	document references.FPDF_DOCUMENT
-	form     bool // it has fields to fill in
-	index    int  // of the present page, from 0
+	form     bool // it has form fields
+	index    int  // of the current page, from 0
 }
 
 // page adds a page to c.
@@ -53,7 +53,7 @@ func (r *pageReader) page(index int, c *content) error {
 	return err
 }
 
-// load opens a page. What was filled into its fields is made part of it.
+// load opens a page and merges the values of form fields into it.
 func (r *pageReader) load(index int) (references.FPDF_PAGE, error) {
 	request := &requests.FPDF_LoadPage{Document: r.document, Index: index}
 	loaded, err := r.w.FPDF_LoadPage(request)
@@ -76,7 +76,7 @@ func (r *pageReader) load(index int) (references.FPDF_PAGE, error) {
 	return loaded.Page, nil
 }
 
-// lines adds the lines of a page, and returns how many bytes they have.
+// lines adds the lines of a page, and returns their length in bytes.
 func (r *pageReader) lines(loaded references.FPDF_PAGE, p *page) (bytes int, err error) {
 	opened, err := r.w.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: requests.Page{ByReference: &loaded}})
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *pageReader) lines(loaded references.FPDF_PAGE, p *page) (bytes int, err
 	return bytes, err
 }
 
-// place cuts the text of a page into lines and asks pdfium where each of them stands.
+// place divides the text of a page into lines and gets their positions from pdfium.
 func (r *pageReader) place(text references.FPDF_TEXTPAGE, all string, p *page) error {
 	at, ended := 0, 0 // in letters: where the line begins, and where the last of p.lines ended
 	for raw := range strings.Lines(all) {
@@ -130,7 +130,8 @@ func (r *pageReader) place(text references.FPDF_TEXTPAGE, all string, p *page) e
 	return nil
 }
 
-// inked returns the first and the last letter of a line that is no space, and how many there are in all.
+// inked returns the first and the last letter of a line that are not spaces, and the number of all
+// letters.
 func inked(raw string) (first, last, letters int) {
 	first = -1
 	for _, c := range raw {
@@ -145,16 +146,16 @@ func inked(raw string) (first, last, letters int) {
 	return max(first, 0), last, letters
 }
 
-// Where a line begins no further than these, in sizes of its letters, from the end of the
-// one before, it goes on with the same word or the next one: some programs draw the last
-// letter of a line on its own, and an index is a little higher or lower.
+// If a line begins within these distances, in multiples of its letter size, from the end of the
+// previous one, it continues the same word or line: some programs draw the last letter of a line
+// separately, and subscripts and superscripts are a little lower or higher.
 const (
 	sameHeight = 0.5
 	sameWord   = 0.15
 	nextWord   = 1.0
 )
 
-// join adds a line to the last one of a page if it goes on where that ended.
+// join adds a line to the last one of a page if it continues that.
 func (r *pageReader) join(text references.FPDF_TEXTPAGE, p *page, l line, ended, begins int) (bool, error) {
 	if len(p.lines) == 0 {
 		return false, nil
@@ -188,8 +189,8 @@ func (r *pageReader) join(text references.FPDF_TEXTPAGE, p *page, l line, ended,
 	return true, nil
 }
 
-// origin returns how far to the right a letter begins; the letter that pdfium adds at the
-// end of a line begins where the line ends.
+// origin returns the horizontal position of a letter. The letter that pdfium adds at the end of a
+// line is at the end of the line.
 func (r *pageReader) origin(text references.FPDF_TEXTPAGE, letter int) (float64, error) {
 	at, err := r.w.FPDFText_GetCharIndexFromTextIndex(&requests.FPDFText_GetCharIndexFromTextIndex{TextPage: text, NTextIndex: letter})
 	if err != nil {
@@ -214,12 +215,12 @@ func (r *pageReader) locate(text references.FPDF_TEXTPAGE, first, last int, l *l
 	size, bottom, err := r.letter(text, last)
 	if size > 0 {
 		l.bottom = bottom
-		l.size = min(l.size, size) // a first letter may be larger than its line
+		l.size = min(l.size, size) // the first letter may be larger than its line
 	}
 	return err
 }
 
-// letter returns size and height of a letter; 0 if pdfium does not tell.
+// letter returns size and height of a letter; 0 if unknown.
 func (r *pageReader) letter(text references.FPDF_TEXTPAGE, letter int) (size, height float64, err error) {
 	at, err := r.w.FPDFText_GetCharIndexFromTextIndex(&requests.FPDFText_GetCharIndexFromTextIndex{TextPage: text, NTextIndex: letter})
 	if err != nil {
@@ -237,8 +238,8 @@ func (r *pageReader) letter(text references.FPDF_TEXTPAGE, letter int) (size, he
 	return scaled(font.FontSize, float64(m.C), float64(m.D)), float64(m.F), nil
 }
 
-// scaled is the size of letters by that of their font and the matrix that they are drawn
-// with: some programs choose a font of size 1 and scale the matrix.
+// scaled returns the size of letters from that of their font and the transformation matrix: some
+// programs choose a font of size 1 and scale the matrix.
 func scaled(size, c, d float64) float64 {
 	if scale := math.Hypot(c, d); scale > 0 {
 		size *= scale

@@ -1,6 +1,6 @@
-// Package pdf reads PDF by pdfium, the library of Chromium, compiled to WebAssembly. Its
-// code reaches no file, no network and no memory but its own, so that a file made to harm
-// costs the time and memory that it is given and nothing else.
+// Package pdf reads PDF with pdfium, the library of Chromium, compiled to WebAssembly. That code
+// has no access to files, the network or other memory, so a malicious file can only use the time
+// and memory that it is given.
 //
 // Nothing is compiled or allocated before the first file is read.
 package pdf
@@ -18,58 +18,58 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// Version changes with anything here, or in pdfium, that turns the same file into another text.
+// Version must be changed if anything here, or in pdfium, yields another text for the same file.
 const Version = "pdfium 1"
 
 // The limits for one file.
 const (
-	maxTime   = 3 * time.Minute // of the whole file
-	maxMemory = 256 << 20       // bytes of pdfium's memory; the file is part of it
+	maxTime   = 3 * time.Minute // for the whole file
+	maxMemory = 256 << 20       // pdfium's memory in bytes, including the file
 	maxPages  = 50_000
 )
 
 const (
-	// overhead is what reading a file takes beside pdfium's memory: its machine code, and the
+	// overhead is the memory for reading a file in addition to pdfium's: its machine code, and the
 	// text.
 	overhead = 56 << 20
-	// leastMemory is pdfium's memory with which reading is tried at all.
+	// leastMemory is the least memory of pdfium with which reading is attempted.
 	leastMemory = 24 << 20
-	// compileMemory is what compiling pdfium takes.
+	// compileMemory is the memory for compiling pdfium.
 	compileMemory = 330 << 20
 )
 
 const (
-	// maxWorkers is how many files are read at a time.
+	// maxWorkers is how many files are read concurrently.
 	maxWorkers = 2
-	// idleTime is how long a worker is kept that reads nothing.
+	// idleTime is how long an idle worker is kept.
 	idleTime = 30 * time.Second
 )
 
-// A Reader reads PDF files. Its methods may be called by several goroutines at once.
+// A Reader reads PDF files. It is safe for concurrent use.
 type Reader struct {
-	// Limit bounds the time for one file; 0 is three minutes.
+	// Limit is the time limit for one file; 0 is three minutes.
 	Limit time.Duration
-	// Memory is how many bytes reading a file may take in all; 0 is no bound. Not to be changed
-	// once files are read.
+	// Memory is the total memory in bytes for reading one file; 0 is no limit. It must not be
+	// changed after files have been read.
 	Memory int64
 
 	cache string
-	slots chan struct{} // one for each worker that there may be
+	slots chan struct{} // a semaphore for workers
 
 	mu       sync.Mutex
 	idle     []*worker
-	since    *time.Timer             // until the idle are closed; nil before the first
+	since    *time.Timer             // closes idle workers; nil before the first
 	compiled wazero.CompilationCache // nil before the first worker
 }
 
-// New returns a Reader that keeps pdfium's machine code in the folder cache, which it
-// makes: compiling takes seconds, loading a tenth of one. The folder has to be its owner's
-// alone; otherwise, and if cache is "", the code is compiled once in each process that reads PDF.
+// New returns a Reader that caches pdfium's machine code in the folder cache, which it creates:
+// compiling takes seconds, loading a tenth of one. The folder must be accessible to its owner
+// only; otherwise, and if cache is "", each process that reads PDF compiles the code once.
 func New(cache string) *Reader {
 	return &Reader{cache: cache, slots: make(chan struct{}, maxWorkers)}
 }
 
-// ErrMemory is the error for a file that takes more than Reader.Memory.
+// ErrMemory is the error for a file that needs more than Reader.Memory.
 var ErrMemory = errors.New("reading it takes more memory than is free")
 
 var (
@@ -82,21 +82,21 @@ var (
 	errScanned   = extract.Brokenf("there is no text in it: its pages are scanned")
 )
 
-// scannedPages ends what is said of pages that are images.
+// scannedPages ends the message about pages that are images.
 const scannedPages = ": scanned"
 
-// IsScanned tells whether the text of an error of Read says that pages are images without
-// text: it is kept with a file, and the error is not.
+// IsScanned reports whether the text of an error of Read means that pages are images without text.
+// It takes the text because that is stored with a file, unlike the error.
 func IsScanned(reason string) bool {
 	return reason == errScanned.Error() || strings.Contains(reason, scannedPages)
 }
 
-// IsProtected tells whether the text of an error of Read says that a password is needed.
+// IsProtected reports whether the text of an error of Read means that a password is needed.
 func IsProtected(reason string) bool { return reason == errProtected.Error() }
 
-// Read returns the document in raw as Markdown. Of a file that is broken in part, such as
-// one with scanned pages, it returns what could be read and an *extract.Broken. Other errors
-// are that of ctx, or say that pdfium could not be started.
+// Read returns the document in raw as Markdown. For a partly broken file, such as one with scanned
+// pages, it returns what could be read and an *extract.Broken. Other errors are that of ctx, or
+// mean that pdfium could not be started.
 func (r *Reader) Read(ctx context.Context, raw []byte) (extract.Document, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -122,11 +122,11 @@ func (r *Reader) Read(ctx context.Context, raw []byte) (extract.Document, error)
 	err = w.read(raw, &c)
 	whole := err == nil || isBroken(err)
 	if w.memory.most < maxMemory && w.memory.refused.Load() {
-		err, whole = ErrMemory, false // whatever came of it, with more memory it may be another text
+		err, whole = ErrMemory, false // with more memory the text might be different, whatever the result
 	}
 	if inTime := interrupted(); !inTime || !whole {
 		err = reason(ctx, limited, w, err)
-		w.close() // it stopped anywhere: nobody can tell what its memory holds
+		w.close() // it was interrupted, so the state of its memory is undefined
 	} else {
 		r.give(w)
 	}
@@ -136,7 +136,7 @@ func (r *Reader) Read(ctx context.Context, raw []byte) (extract.Document, error)
 	return c.document(err)
 }
 
-// reason says why a worker did not get to the end of a file.
+// reason returns why a worker did not finish a file.
 func reason(ctx, limited context.Context, w *worker, err error) error {
 	switch {
 	case err == nil || isBroken(err) || errors.Is(err, ErrMemory):
@@ -156,7 +156,7 @@ func isBroken(err error) bool {
 	return errors.As(err, &broken)
 }
 
-// take returns a worker that nobody uses, or a new one.
+// take returns an idle worker, or a new one.
 func (r *Reader) take() (*worker, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +173,7 @@ func (r *Reader) take() (*worker, error) {
 		r.compiled = openCache(r.cache)
 	}
 	w, err := start(r.compiled, most)
-	if err != nil && r.cache != "" { // what is in the folder may be damaged, or the disk full
+	if err != nil && r.cache != "" { // the folder may be damaged, or the disk full
 		_ = r.compiled.Close(context.Background())
 		clearCache(r.cache)
 		if r.Memory > 0 && r.Memory < compileMemory {
@@ -186,7 +186,7 @@ func (r *Reader) take() (*worker, error) {
 	return w, err
 }
 
-// most returns how large pdfium's memory may become.
+// most returns the limit of pdfium's memory.
 func (r *Reader) most() int64 {
 	if r.Memory == 0 {
 		return maxMemory
@@ -194,7 +194,7 @@ func (r *Reader) most() int64 {
 	return min(maxMemory, r.Memory-overhead)
 }
 
-// give takes back a worker that has read a file to its end.
+// give returns a worker that has finished a file.
 func (r *Reader) give(w *worker) {
 	if w.memory.used() > maxMemory/4 {
 		w.close() // memory of WebAssembly never shrinks
@@ -209,7 +209,7 @@ func (r *Reader) give(w *worker) {
 	r.since.Reset(idleTime)
 }
 
-// Rest gives the memory of workers that read nothing back. The Reader can still be used.
+// Rest frees the memory of idle workers. The Reader can still be used.
 func (r *Reader) Rest() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +222,7 @@ func (r *Reader) Rest() {
 	}
 }
 
-// document returns what was read of a file; err is why no more was.
+// document returns what was read of a file; err is why the rest was not.
 func (c *content) document(err error) (extract.Document, error) {
 	if errors.Is(err, ErrMemory) {
 		return extract.Document{}, err // with more memory there is more of it

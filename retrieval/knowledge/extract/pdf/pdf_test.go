@@ -58,8 +58,8 @@ func file(t testing.TB, name string) []byte {
 	return raw
 }
 
-// Each producer's files are read in the order in which people read them, with the page of
-// each part, or refused with the reason.
+// The files of each producer are read in natural reading order, with the page of each part, or
+// rejected with the reason.
 func TestProducers(t *testing.T) {
 	for _, tc := range []struct {
 		file, name string
@@ -97,7 +97,7 @@ func TestProducers(t *testing.T) {
 	}
 }
 
-// A file that is hurt, or made to hurt, is read as far as it goes or named with its reason.
+// A damaged or malicious file is read as far as possible, or rejected with a reason.
 //
 // Rows K8 and T26 of deploy/CONTRIBUTING.md.
 func TestHostile(t *testing.T) {
@@ -130,7 +130,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// What takes too long or too much memory ends, and what comes after it is read.
+// Reading that takes too long or too much memory is stopped, and the next file is read.
 //
 // Row K8 of deploy/CONTRIBUTING.md.
 func TestLimits(t *testing.T) {
@@ -170,7 +170,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// pdfium sees no file of the machine, whatever a document makes it do.
+// pdfium has no access to files, whatever a document does.
 //
 // Row T26 of deploy/CONTRIBUTING.md.
 func TestNoFiles(t *testing.T) {
@@ -183,7 +183,7 @@ func TestNoFiles(t *testing.T) {
 	}
 }
 
-// A caller who gives up is told so, and not that the file is broken.
+// Cancellation is reported as such, and not as a broken file.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -200,7 +200,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// More files than workers are read at once, and none gets another's text.
+// If more files than workers are read concurrently, each gets its own text.
 func TestSideBySide(t *testing.T) {
 	var wait sync.WaitGroup
 	for _, word := range strings.Fields("one two three four five six") {
@@ -214,7 +214,7 @@ func TestSideBySide(t *testing.T) {
 	wait.Wait()
 }
 
-// Machine code is kept where nobody else writes, and made anew where it is damaged.
+// Machine code is cached where nobody else can write, and made again if it is damaged.
 func TestCache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles several times")
@@ -275,7 +275,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// The folder of a cache is made with those that it is in, and may be used by its owner alone.
+// The folder of a cache is created with its parents, and accessible to its owner only.
 func TestPrivate(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "cache", "code")
 	file := filepath.Join(t.TempDir(), "file")
@@ -292,7 +292,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// A Reader that read nothing has compiled and allocated nothing.
+// A Reader that has read nothing has compiled and allocated nothing.
 func TestLazy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "code")
 	pdf.New(dir).Rest()
@@ -310,7 +310,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// Whatever the bytes are, reading them ends, and what comes of them is text.
+// Reading terminates whatever the bytes are, and returns text.
 func FuzzRead(f *testing.F) {
 	entries, err := os.ReadDir("testdata")
 	if err != nil {

@@ -13,21 +13,22 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// A worker is a running pdfium. One goroutine at a time uses it; cancel may be called by any.
+// A worker is a running pdfium. It must be used by one goroutine at a time; cancel may be called
+// by any.
 type worker struct {
 	pdfium.Pdfium
-	pool   pdfium.Pool // of this worker alone: a pool has one context, by which it is interrupted
+	pool   pdfium.Pool // used by this worker only, because a pool has a single context to interrupt it
 	cancel context.CancelFunc
 	memory *memory
 }
 
-// pageSize is that of WebAssembly.
+// pageSize is the page size of WebAssembly.
 const pageSize = 64 << 10
 
-// startTime bounds how long compiling may take; on a busy machine that is many seconds.
+// startTime limits compilation, which takes many seconds on a busy machine.
 const startTime = 5 * time.Minute
 
-// start starts a worker whose memory has at most so many bytes.
+// start starts a worker with a memory limit in bytes.
 func start(compiled wazero.CompilationCache, most int64) (w *worker, err error) {
 	mem := &memory{most: most}
 	ctx, cancel := context.WithCancel(experimental.WithMemoryAllocator(context.Background(), mem))
@@ -46,8 +47,8 @@ func start(compiled wazero.CompilationCache, most int64) (w *worker, err error) 
 		Context: ctx, MaxIdle: 1, MaxTotal: 1,
 		Stdout: io.Discard, Stderr: io.Discard,
 		FSConfig: wazero.NewFSConfig(), // no files
-		// Every turn of a loop checks for the end of the context, which makes reading take two
-		// to three times the processor time. Nothing else ends a file that makes pdfium loop.
+		// Every turn of a loop checks for the end of the context, which makes reading take two to
+		// three times the processor time. Nothing else stops a file that makes pdfium loop.
 		RuntimeConfig: wazero.NewRuntimeConfig().WithCompilationCache(compiled).
 			WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling). // pdfium.wasm needs it
 			WithMemoryLimitPages(maxMemory / pageSize).WithCloseOnContextDone(true),
@@ -63,7 +64,7 @@ func start(compiled wazero.CompilationCache, most int64) (w *worker, err error) 
 	return &worker{Pdfium: instance, pool: pool, cancel: cancel, memory: mem}, nil
 }
 
-// close ends a worker, which reads nothing any more.
+// close ends a worker that is not reading.
 func (w *worker) close() {
 	w.cancel()
 	_ = w.pool.Close()

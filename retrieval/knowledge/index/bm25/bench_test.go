@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// All figures are processor time of the whole process, collector included.
+// All figures are processor time of the whole process, including garbage collection.
 
 func BenchmarkBuild(b *testing.B) {
 	texts := corpus(100_000, 120)
@@ -34,8 +34,8 @@ func BenchmarkBuild(b *testing.B) {
 	runtime.KeepAlive(texts)
 }
 
-// BenchmarkIndex is everything that is done with images in files: SIDENOTE_LONG=1
-// adds a million texts, which take half a minute to write.
+// BenchmarkIndex measures all operations on images in files: SIDENOTE_LONG=1 adds a million texts,
+// which take half a minute to write.
 func BenchmarkIndex(b *testing.B) {
 	sizes := []int{10_000, 100_000}
 	if os.Getenv("SIDENOTE_LONG") != "" {
@@ -49,7 +49,7 @@ func BenchmarkIndex(b *testing.B) {
 			b.Run("view", func(b *testing.B) { knowledgetest.Measure(b, func(int) { bm25.NewIndex(live, bm25.InOrder) }) })
 			x := bm25.NewIndex(live, bm25.InOrder)
 			benchmarkSearch(b, x, nil)
-			every := make([]bm25.Bitmap, len(live)) // third text
+			every := make([]bm25.Bitmap, len(live)) // every third text
 			for i := range every {
 				for t := 0; t < bm25.MaxTexts; t += 3 {
 					every[i].Add(t)
@@ -67,7 +67,7 @@ func BenchmarkIndex(b *testing.B) {
 	}
 }
 
-// write makes the images of n texts in files and returns their names.
+// write writes the images of n texts to files and returns their names.
 func write(b *testing.B, n int) (files []string) {
 	b.Helper()
 	var builder bm25.Builder
@@ -108,7 +108,7 @@ func openAll(b *testing.B, files []string) (live []*bm25.Live) {
 	return live
 }
 
-// benchmarkOpen is the way from files in the page cache to the first answer.
+// benchmarkOpen measures the time from files in the page cache to the first answer.
 func benchmarkOpen(b *testing.B, files []string) {
 	qs := queries(500)
 	knowledgetest.Measure(b, func(i int) { ask(b, bm25.NewIndex(openAll(b, files), bm25.InOrder), qs[i%len(qs)], 10, nil) })
@@ -131,8 +131,8 @@ func ask(b *testing.B, x *bm25.Index, terms []bm25.Term, k int, allow []bm25.Bit
 	}
 }
 
-// BenchmarkMerge merges segments of 10,000 texts that follow one another, as
-// documents do that were added in order of id, and texts that lie in turn.
+// BenchmarkMerge merges segments of 10,000 texts: consecutive ones, like documents that were added
+// in order of id, and interleaved ones.
 func BenchmarkMerge(b *testing.B) {
 	const parts = 10
 	var live []*bm25.Live

@@ -6,39 +6,38 @@ import (
 )
 
 const (
-	// keptTexts is how many of the best texts of a question a Best keeps: one may be deleted,
+	// keptTexts is how many of the best texts of a question a Best keeps, since one may be deleted
 	// or have the same score as the next.
 	keptTexts = 3
-	// fewPlaces is up to how many texts are scored one by one because they have a term that
-	// took the place of another in a question.
+	// fewPlaces is the most texts that are scored one by one because they contain a new term of a
+	// question.
 	fewPlaces = 256
 )
 
-// A Best is the greatest score that a text of an Index has for a question, and what it takes
-// to find that of an Index which differs little from it.
+// A Best is the greatest score of a text for a question, with what is needed to find it again
+// after a small change of the Index.
 type Best struct {
 	Score float64  // 0 if no text matches
-	terms question // as they were weighed
+	terms question // with their weights
 	texts []keptText
-	rest  float64 // no other text scores more
+	rest  float64 // upper bound of the scores of all other texts
 }
 
-// A keptText is a text wherever its segment lies.
+// A keptText is a text, identified independently of the number of its segment.
 type keptText struct {
 	segment *Segment
 	text    int
 	score   int64
 }
 
-// Best returns the greatest score of the live texts for a question, which is that of the
-// first Hit of Search. before, unless nil, is the Best of about the same question in an
-// earlier Index, and change what has changed since.
+// Best returns the greatest score of the live texts for a question, which is that of the first Hit
+// of Search. before, unless nil, is the Best of about the same question in an earlier Index, and
+// change is what has changed since.
 //
-// Where little has, only few texts are looked at: those that were best, those that are new,
-// and those that have a term of the question which it did not have before. No other text
-// had more than before.rest, and it has hardly more now, as the factors of the terms are
-// about the same. If one of those looked at exceeds that bound, it is the best of all.
-// Else all texts are searched.
+// After a small change it scores only a few texts: those that were best, new ones, and those with
+// a term that was not in the question before. No other text scored more than before.rest, and none
+// scores much more now, because the factors of the terms are about the same. If one of the scored
+// texts exceeds that bound, it is the best of all. Otherwise all texts are searched.
 func (x *Index) Best(ctx context.Context, terms []Term, before *Best, change *Change) (Best, error) {
 	defer runtime.KeepAlive(x)
 	q := x.weigh(terms, change, nil)
@@ -52,8 +51,8 @@ func (x *Index) Best(ctx context.Context, terms []Term, before *Best, change *Ch
 	return x.best(q, hits, 0), err
 }
 
-// best keeps hits, of which there are keptTexts unless no other text matches. No text that
-// is not among them scores more than rest and the last of them.
+// best makes a Best of hits, of which there are keptTexts unless fewer texts match. No other text
+// scores more than rest or the last hit.
 func (x *Index) best(q question, hits []Hit, rest float64) Best {
 	b := Best{rest: rest, terms: q, texts: make([]keptText, len(hits))}
 	for i, h := range hits {
@@ -68,7 +67,7 @@ func (x *Index) best(q question, hits []Hit, rest float64) Best {
 	return b
 }
 
-// again finds the best text without a search of all, if it can.
+// again finds the best text without searching all texts, if possible.
 func (x *Index) again(ctx context.Context, q question, before *Best, change *Change) (_ Best, ok bool, err error) {
 	growth, others := before.growth(q)
 	if count(others) > fewPlaces {
@@ -107,14 +106,14 @@ func (x *Index) again(ctx context.Context, q question, before *Best, change *Cha
 			}
 		}
 	}
-	// Each term's part of a score is cut off to a whole number of units.
+	// Each term's part of a score is truncated to a whole number of units.
 	rest := (before.rest + float64(maxTerms)/unit) * growth * change.growth * (slack + 1.0/(1<<16))
 	b := x.best(q, best.sorted(nil), rest)
 	return b, b.Score >= rest, nil
 }
 
-// growth returns how much more a text may score for q than before, for the factors of the
-// terms alone, and the terms that the question did not have before.
+// growth returns an upper bound for the factor by which scores may have grown because of the
+// factors of the terms, and the terms that the question did not have before.
 func (b *Best) growth(q question) (growth float64, others []weightedTerm) {
 	growth = 1
 	for _, t := range q {
@@ -131,7 +130,7 @@ func (b *Best) growth(q question) (growth float64, others []weightedTerm) {
 	return growth, others
 }
 
-// count returns how many texts have terms, counted for each.
+// count returns the sum of the document frequencies of terms.
 func count(terms []weightedTerm) (n int) {
 	for _, t := range terms {
 		n += t.texts
@@ -139,7 +138,7 @@ func count(terms []weightedTerm) (n int) {
 	return n
 }
 
-// score returns the score of one text, which is in this segment.
+// score returns the score of one text of this segment.
 func (v *view) score(q question, ref Ref) (score int64) {
 	for _, t := range q {
 		in := t.in[ref.Segment]

@@ -10,16 +10,16 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// bests keeps the Best of some questions from change to change.
+// bests keeps the Best of some questions across changes.
 type bests struct {
 	history *history
 	index   *bm25.Index
 	kept    []bm25.Best // by question
-	quick   int         // how many were found without a search of all texts
+	quick   int         // number found without searching all texts
 }
 
-// follow takes the history as it is now. The greatest score of each question must be that
-// of a search. question gives the terms of one by its number.
+// follow updates bests to the current history. The greatest score of each question must equal that
+// of a search. question returns the terms of a question by number.
 func (b *bests) follow(t fatal, question func(n int) []bm25.Term) {
 	t.Helper()
 	x := b.history.index()
@@ -60,9 +60,9 @@ func best(t fatal, x *bm25.Index, terms []bm25.Term) float64 {
 	return hits[0].Score
 }
 
-// Whatever became of the texts, the greatest score that is found from an earlier one is
-// that of a search, to the last bit. Texts that were deleted may come back, as when an older
-// copy of a state folder is put in place.
+// Whatever the history of the texts, the greatest score that is updated from an earlier one equals
+// that of a search, to the last bit. Deleted texts may become live again, as when an older copy of
+// a state folder is restored.
 func TestBestIsThatOfSearch(t *testing.T) {
 	word := rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "elk", "fox", "gnu"})
 	body := rapid.Map(rapid.SliceOfN(word, 0, 6), join)
@@ -106,8 +106,8 @@ func TestBestIsThatOfSearch(t *testing.T) {
 	})
 }
 
-// A small change of many texts takes hardly any search, even where a rare term took the
-// place of another.
+// After a small change of many texts, hardly any question is searched again, even if a rare term
+// replaced another.
 func TestBestIsFoundAgain(t *testing.T) {
 	bodies, r := corpus(20_000, 20), rand.New(rand.NewPCG(4, 2))
 	h := new(history)
@@ -139,7 +139,7 @@ func TestBestIsFoundAgain(t *testing.T) {
 	}
 }
 
-// What a sampler is told to expect changes nothing of what it draws.
+// The guess passed to a sampler does not change the result.
 func TestSamplerGuesses(t *testing.T) {
 	h, texts := new(history), corpus(3000, 20)
 	for part := range 3 {
@@ -176,7 +176,7 @@ func checkSampler(t *testing.T, x *bm25.Index, change *bm25.Change) {
 	}
 }
 
-// A Best that was moved to other segments of the same texts serves as well as any other.
+// A Best that was moved to other segments with the same texts is as good as any other.
 func TestBestMoves(t *testing.T) {
 	h, bodies := new(history), corpus(3000, 20)
 	for first := 0; first < len(bodies); first += 500 {

@@ -9,7 +9,7 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// A range of texts is what its texts are one by one.
+// Adding a range equals adding its texts one by one.
 func TestBitmapRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var got, want bm25.Bitmap

@@ -1,18 +1,16 @@
-// Package bm25 is an index of texts, ranked by Okapi BM25 (Robertson and
-// Zaragoza, The Probabilistic Relevance Framework, 2009) with the idf that is
-// never negative and with terms that texts repeat weighing more (see repetition), and
-// searched with MaxScore (Turtle and Flood, Query evaluation: strategies and
-// optimizations, 1995).
+// Package bm25 is an index of texts, ranked by Okapi BM25 (Robertson and Zaragoza, The
+// Probabilistic Relevance Framework, 2009) with a non-negative idf and a higher weight of terms
+// that texts repeat (see repetition), and searched with MaxScore (Turtle and Flood, Query
+// evaluation: strategies and optimizations, 1995).
 //
-// Texts lie in segments, which are flat images, the same in memory and on disk,
-// and never change: texts are added in a further segment, and deleted by a bitmap beside
-// theirs. An Index is a view of some segments. Its answers depend
-// on the live texts alone, to the last bit of every score, and not on how they
-// came to lie in segments: statistics are exact over the live texts, and equal
-// scores stand in the caller's order.
+// Texts are in segments, which are immutable flat images, the same in memory and on disk: texts
+// are added in a new segment, and deleted by a bitmap beside theirs. An Index is a view of some
+// segments. Its results depend only on the live texts, to the last bit of every score, and not on
+// how they are divided into segments: statistics are exact over the live texts, and equal scores
+// are in the caller's order.
 //
-// The package holds no documents: a text is a segment and an ordinal in it.
-// Segments and Indexes are safe for concurrent use.
+// The package stores no documents: a text is identified by its segment and an ordinal. Segments
+// and Indexes are safe for concurrent use.
 package bm25
 
 import (
@@ -24,50 +22,49 @@ import (
 	"sidenote/retrieval"
 )
 
-// The parameters of BM25; on scientific abstracts and on Chinese paragraphs they
-// do better than the .9 and .4 that are often given.
+// The parameters of BM25. On scientific abstracts and Chinese paragraphs they do better than the
+// common .9 and .4.
 const (
 	k1 = 1.2
 	b  = 0.75
 )
 
-// unit is one point of score in the fixed-point numbers that are added up.
-// Integers make the sum independent of the order of addition, which differs from
-// search to search: equal texts score equal, to the last bit, on every machine.
+// unit is one point of score in fixed-point numbers. Integers make a sum independent of the order
+// of addition, which varies between searches: equal texts have equal scores, to the last bit, on
+// every machine.
 const unit = 1 << 20
 
-// A Ref is a text: the number of its segment in the Index, and its ordinal there.
+// A Ref identifies a text: the number of its segment in the Index, and its ordinal there.
 type Ref struct{ Segment, Text int }
 
-// A Compare orders texts; it returns 0 for none but a text and itself. If
-// rankings must not depend on how texts are spread over segments, it must not either:
-// order them by document id and place in the document.
+// A Compare orders texts; it returns 0 only for a text and itself. If rankings must not depend on
+// the division into segments, it must not either: order texts by document id and position in the
+// document.
 type Compare func(a, b Ref) int
 
-// An Index is searched with Search. The zero Index is empty.
+// An Index is a search index of texts. The zero Index is empty.
 type Index struct {
 	views   []view
 	compare Compare
-	first   []int   // by segment: the number of its first text among those of all, dead ones included
-	bits    uint    // of such a number
+	first   []int   // by segment: the number of its first text among all texts, including dead ones
+	bits    uint    // size of such a number
 	texts   int     // live
-	average float64 // length
-	usual   float64 // how often a text has a term that it has, over all terms and texts
+	average float64 // average length
+	usual   float64 // average frequency of a term in a text that contains it
 	known   retrieval.Recent[known]
 	scratch sync.Pool // *scratch
 }
 
-// A view is a segment as one Index sees it.
+// A view is a segment as part of an Index.
 type view struct {
 	*Live
 	norms []float32 // k1·(1-b+b·length/average) by text
 }
 
-// NewIndex returns the index of the live texts of segments. compare orders equal
-// scores; in each segment texts must stand in its order, or ties may come in
-// another.
+// NewIndex returns the index of the live texts of segments. compare orders equal scores; the texts
+// of each segment must be in that order, or ties may be in another.
 //
-// It costs about 3 ns a text and reads no postings.
+// It takes about 3 ns per text and reads no postings.
 func NewIndex(segments []*Live, compare Compare) *Index {
 	x := &Index{views: make([]view, len(segments)), compare: compare, first: make([]int, len(segments))}
 	var total, postings uint64
@@ -109,19 +106,19 @@ func impact(freq, norm float32) float32 { return freq / (freq + norm) }
 // Len returns the number of live texts.
 func (x *Index) Len() int { return x.texts }
 
-// A Meaning is what a term says about a text that has it.
+// A Meaning holds the weights of a term.
 type Meaning struct {
-	// IDF is the inverse document frequency, ln(1+(N-n+½)/(n+½)). A term that no live text has
-	// gets the greatest.
+	// IDF is the inverse document frequency, ln(1+(N-n+½)/(n+½)). It is greatest for a term that
+	// no live text contains.
 	IDF float64
-	// Weight is what its frequency in a text is multiplied by in scores: its IDF, more where
-	// texts repeat the term, less where they do not.
+	// Weight is the factor of the term in scores: IDF times its repetition, which is higher for
+	// terms that texts repeat.
 	Weight float64
-	// Known says that a live text has it.
+	// Known reports whether a live text contains the term.
 	Known bool
 }
 
-// Meaning returns what a term means in the Index.
+// Meaning returns the weights of a term in the Index.
 func (x *Index) Meaning(term string) Meaning {
 	k := x.look(term, nil)
 	return Meaning{k.idf, k.weight, k.texts > 0}
@@ -131,8 +128,8 @@ func idf(texts, n int) float64 {
 	return math.Log1p((float64(texts) - float64(n) + 0.5) / (float64(n) + 0.5))
 }
 
-// Has tells whether a live text, such as that of a Hit, has a term. That is cheap for the
-// terms of a search, after it.
+// Has reports whether a live text contains a term. It is cheap for the terms of a preceding
+// search.
 func (x *Index) Has(ref Ref, term string) bool {
 	defer runtime.KeepAlive(x)
 	in := x.look(term, nil).in[ref.Segment]

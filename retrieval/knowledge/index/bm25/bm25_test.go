@@ -15,7 +15,7 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// The ranking is that of the formula, worked out the slow way.
+// The ranking equals that of the formula, computed in the simplest way.
 func TestSearchIsBM25(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay"})
@@ -45,7 +45,7 @@ func TestSearchIsBM25(t *testing.T) {
 	})
 }
 
-// Has knows the terms of a text, whatever else is in its segment.
+// Has is right for all terms, whatever else is in the segment.
 func TestHas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := []string{"ant", "bee", "cat", "dog", "elk", "fox"}
@@ -61,8 +61,8 @@ func TestHas(t *testing.T) {
 	})
 }
 
-// Of two terms in as many texts that one weighs more which the texts repeat, up to a bound;
-// in a small base the difference is small.
+// Of two terms in equally many texts, the one that texts repeat has a higher weight, up to a
+// limit; in a small base the difference is small.
 func TestRepeatedTermsWeighMore(t *testing.T) {
 	weigh := func(texts, repeats int) float64 {
 		list := make([]string, texts)
@@ -81,7 +81,7 @@ func TestRepeatedTermsWeighMore(t *testing.T) {
 	}{
 		{1000, 1, 1, 1},
 		{1000, 4, 2.5, 4},
-		{1000, 400, 4, 6}, // by the bounds: "see" weighs half of the usual, "ant" three times
+		{1000, 400, 4, 6}, // at the limits: "see" has half of the usual weight, "ant" three times
 		{4, 4, 1, 1.25},
 	} {
 		if got := weigh(c.texts, c.repeats); got < c.atLeast || got > c.atMost {
@@ -90,8 +90,8 @@ func TestRepeatedTermsWeighMore(t *testing.T) {
 	}
 }
 
-// Leaving terms out of the search for texts never changes the answer: the best k
-// are the head of the whole list, which is too long for a threshold to form.
+// MaxScore never changes the result: the best k are the beginning of the whole list, which is too
+// long for a threshold.
 func TestMaxScoreIsExhaustive(t *testing.T) {
 	x := build(t, corpus(20_000, 30))
 	for i, q := range queries(200) {
@@ -134,7 +134,7 @@ func TestSearchEdges(t *testing.T) {
 	}
 }
 
-// Hits stand behind those that were there, also of a question that several goroutines search.
+// Hits are appended to existing ones, also for a question that several goroutines search.
 func TestSearchAppends(t *testing.T) {
 	before := []bm25.Hit{{Ref: bm25.Ref{Segment: 7, Text: 7}, Score: 7}}
 	f := func(x *bm25.Index, terms []bm25.Term) {
@@ -153,8 +153,8 @@ func TestSearchAppends(t *testing.T) {
 	f(spread(t, slices.Repeat([]string{"ant bee cat"}, 1<<16), 1<<14, bm25.InOrder), terms)
 }
 
-// Weights without measure change no more than how terms compare to others: texts still come best
-// first, and equal ones in order.
+// Huge weights change only how terms compare to others: texts are still sorted by score, and equal
+// ones in order.
 func TestSearchWithGreatWeights(t *testing.T) {
 	x := build(t, []string{"dog", "cat", "cat dog", "cat", "fox"})
 	for _, weight := range []float64{1e3, 1e9, 1e300} {
@@ -211,7 +211,7 @@ func open(t fatal, image []byte) *bm25.Segment {
 	return s
 }
 
-// fatal is what a test and a rapid test have in common.
+// fatal is a test or a rapid test.
 type fatal interface {
 	Helper()
 	Fatal(args ...any)
@@ -222,10 +222,9 @@ func ordered(a, b bm25.Hit) bool {
 	return a.Score > b.Score || a.Score == b.Score && a.Text < b.Text
 }
 
-// slow scores every text by the formula as it stands in the book, with terms weighed by how
-// often texts have them.
+// slow scores every text by the textbook formula, with terms weighted by their repetition.
 func slow(texts []string, terms []bm25.Term) map[int]float64 {
-	bags := make([]map[string]float64, len(texts)) // how often each text has each term
+	bags := make([]map[string]float64, len(texts)) // frequency of each term, by text
 	lengths, length, pairs := make([]float64, len(texts)), 0.0, 0.0
 	for i, text := range texts {
 		bags[i] = map[string]float64{}

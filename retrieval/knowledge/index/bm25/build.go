@@ -10,18 +10,18 @@ import (
 	"sidenote/retrieval/analysis"
 )
 
-// maxPostings is the number of postings at which a Builder is full: 512 MB of image, or a
-// thousand different terms in each of MaxTexts texts.
+// maxPostings is the number of postings at which a Builder is full: 512 MB of image, or a thousand
+// distinct terms in each of MaxTexts texts.
 const maxPostings = 1 << 27
 
-// keptPart is the part of its limit up to which a Builder keeps its terms for the next
-// segment: the words of most bases are fewer, and those of all segments have no bound.
+// keptPart limits the vocabulary that a Builder keeps for the next segment to 1/keptPart of its
+// limit. Most bases have fewer words; the words of all segments together are not limited.
 const keptPart = 16
 
-// A Builder collects texts for a segment. The zero Builder is ready; it is not
-// safe for concurrent use.
+// A Builder collects texts for a segment. The zero Builder is ready for use; it is not safe for
+// concurrent use.
 type Builder struct {
-	Limit int // bytes that different terms may take; 0 is analysis.DefaultLimit
+	Limit int // size limit of the distinct terms in bytes; 0 is analysis.DefaultLimit
 
 	vocabulary analysis.Vocabulary
 	counts     []uint32 // postings by term of the vocabulary
@@ -31,18 +31,18 @@ type Builder struct {
 	terms    []uint32
 	postings []posting
 
-	// of the text being added
+	// The text being added.
 	ids  []uint32
 	last int      // where the ids of its last part begin
-	freq []uint16 // by term, all 0 between texts
+	freq []uint16 // by term; all 0 between texts
 }
 
-// Len returns how many texts were added since Build.
+// Len returns the number of texts added since Build.
 func (w *Builder) Len() int { return len(w.lengths) }
 
-// Add adds one text, given in parts as in Add(title, title, body), and returns
-// its ordinal. Texts are added in the order in which equal scores shall stand.
-// The error wraps ErrFull: the segment takes no more.
+// Add adds one text, given in parts as in Add(title, title, body), and returns its ordinal. Texts
+// must be added in the order that equal scores should have. It returns an error wrapping ErrFull
+// if the segment is full.
 func (w *Builder) Add(parts ...string) (int, error) {
 	if len(w.lengths) == MaxTexts || len(w.postings) >= maxPostings {
 		return 0, fmt.Errorf("%w: %d texts", ErrFull, len(w.lengths))
@@ -70,7 +70,7 @@ func (w *Builder) Add(parts ...string) (int, error) {
 	text := posting(n << freqBits)
 	for _, id := range w.ids {
 		if w.freq[id] == 0 {
-			continue // counted already
+			continue // already counted
 		}
 		w.terms = append(w.terms, id)
 		w.postings = append(w.postings, text|posting(w.freq[id]))
@@ -80,8 +80,8 @@ func (w *Builder) Add(parts ...string) (int, error) {
 	return n, nil
 }
 
-// LastPart goes through the terms of the last part of the text that was added last; those
-// that stand there several times come again. They are good until the next text is added.
+// LastPart yields the terms of the last part of the text added last, including repetitions. They
+// are valid until the next text is added.
 func (w *Builder) LastPart() iter.Seq[[]byte] {
 	return func(yield func(term []byte) bool) {
 		for _, id := range w.ids[w.last:] {
@@ -92,7 +92,7 @@ func (w *Builder) LastPart() iter.Seq[[]byte] {
 	}
 }
 
-// Truncate takes the texts from n on back.
+// Truncate removes the texts from n on.
 func (w *Builder) Truncate(n int) {
 	kept, _ := slices.BinarySearchFunc(w.postings, n, func(p posting, n int) int { return cmp.Compare(int(p.text()), n) })
 	for _, id := range w.terms[kept:] {
@@ -101,11 +101,11 @@ func (w *Builder) Truncate(n int) {
 	w.lengths, w.terms, w.postings = w.lengths[:n], w.terms[:kept], w.postings[:kept]
 }
 
-// Build returns the image of a segment of the texts added, and makes the Builder
-// ready for the next. It keeps its vocabulary unless that is large.
+// Build returns the image of a segment of the texts added, and resets the Builder. It keeps its
+// vocabulary unless that is large.
 func (w *Builder) Build() ([]byte, error) {
 	d := draft{lengths: w.lengths, starts: []uint32{0}, offsets: []uint32{0}}
-	next := make([]uint32, len(w.counts)) // where a term's next posting goes
+	next := make([]uint32, len(w.counts)) // position of a term's next posting
 	for _, id := range w.sortedTerms() {
 		start := d.starts[len(d.starts)-1]
 		next[id] = start
@@ -128,10 +128,10 @@ func (w *Builder) Build() ([]byte, error) {
 	return image, err
 }
 
-// sortedTerms returns the terms that any text has, in the order of their bytes.
+// sortedTerms returns the terms that occur in a text, sorted by their bytes.
 func (w *Builder) sortedTerms() []uint32 {
 	type key struct {
-		head uint64 // first bytes; decides most comparisons without the rest
+		head uint64 // first bytes; most comparisons need no more
 		id   uint32
 	}
 	var keys []key

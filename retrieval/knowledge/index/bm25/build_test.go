@@ -11,7 +11,7 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// uniqueText returns a text of n words that no other text has.
+// uniqueText returns a text of n words that occur in no other text.
 func uniqueText(text, n int) string {
 	var b strings.Builder
 	for word := range n {
@@ -20,8 +20,8 @@ func uniqueText(text, n int) string {
 	return b.String()
 }
 
-// The memory of words has a bound, over any number of segments and within one: a full
-// segment says so, and the texts that it took are indexed as they would be otherwise.
+// The memory for words is limited, across segments and within one: a full segment returns an
+// error, and the texts that it accepted are indexed as usual.
 func TestTermsOfABuilderAreBounded(t *testing.T) {
 	const limit = 16 << 10
 	builder := &bm25.Builder{Limit: limit}
@@ -56,7 +56,7 @@ func TestTermsOfABuilderAreBounded(t *testing.T) {
 		if builder.Size() > limit {
 			t.Fatalf("after text %d the terms take %d bytes", i, builder.Size())
 		}
-		if i%50 == 49 { // half of a document that has to wait for the next segment
+		if i%50 == 49 { // half of a document that must wait for the next segment
 			before := builder.Len()
 			for range 3 {
 				if _, err := builder.Add(uniqueText(1000+i, 5)); err != nil {

@@ -2,22 +2,23 @@ package bm25
 
 import "runtime"
 
-// A Change is what makes an Index out of an earlier one: see Best. It is for one goroutine.
+// A Change is the difference between an earlier Index and a later one, see Best. It is not safe
+// for concurrent use.
 type Change struct {
 	index  *Index
-	fresh  []Bitmap         // by segment: the live texts that were not among those of the earlier Index
+	fresh  []Bitmap         // by segment: the live texts that were not live in the earlier Index
 	number map[*Segment]int // of the segments in index
-	growth float64          // how much more a text may score for the average length alone
+	growth float64          // factor by which scores may have grown because of the average length
 
 	from    []origin          // by segment
-	earlier map[string]*known // what the earlier Index knew of terms
-	known   map[string]*known // what index knows of terms that were looked up since
+	earlier map[string]*known // what the earlier Index knew about terms
+	known   map[string]*known // what index knows about terms looked up since
 }
 
-// An origin is where a segment was in the earlier Index.
+// An origin describes a segment in the earlier Index.
 type origin struct {
 	segment int  // its number, or -1
-	same    bool // whether the same of its texts were live
+	same    bool // whether the same texts were live
 }
 
 func newChange(x *Index, average float64) *Change {
@@ -26,7 +27,8 @@ func newChange(x *Index, average float64) *Change {
 		from: make([]origin, len(x.views)), earlier: map[string]*known{}, known: map[string]*known{},
 	}
 	if average > 0 {
-		// Norms are of the form a + b/average, so they fall by this at most, and impacts grow.
+		// Norms have the form a + b/average, so they fall by at most this factor, and impacts grow
+		// by it.
 		c.growth = max(1, x.average/average)
 	}
 	for i, v := range x.views {
@@ -35,8 +37,8 @@ func newChange(x *Index, average float64) *Change {
 	return c
 }
 
-// Since returns what makes x of an earlier Index, nil where there was none. bests are of that
-// Index: what it knew of their terms need not be looked up again.
+// Since returns the change from an earlier Index to x; nil for nil. bests belong to the earlier
+// Index: what it knew about their terms is reused.
 func (x *Index) Since(before *Index, bests []Best) *Change {
 	if before == nil {
 		return nil
@@ -60,7 +62,7 @@ func (x *Index) Since(before *Index, bests []Best) *Change {
 		}
 		was := before.views[n].Live
 		c.from[i] = origin{n, was == v.Live}
-		for w, dead := range was.dead { // what came back to life, as with an older state of a store
+		for w, dead := range was.dead { // texts that are live again, as with an older state of a store
 			if back := dead &^ v.dead.word(w); back != 0 {
 				if c.fresh[i] == nil {
 					c.fresh[i] = make(Bitmap, len(was.dead))
@@ -72,8 +74,8 @@ func (x *Index) Since(before *Index, bests []Best) *Change {
 	return c
 }
 
-// Move returns a Best of the earlier Index as one of the present, which must have the same
-// texts. It is false where those that the Best keeps are no longer in the same segments.
+// Move converts a Best of the earlier Index to the later one, which must have the same texts. It
+// returns false if the texts of the Best are not in the same segments any more.
 func (c *Change) Move(b *Best) (Best, bool) {
 	for _, k := range b.texts {
 		if i, here := c.number[k.segment]; !here || c.index.views[i].dead.Has(k.text) {

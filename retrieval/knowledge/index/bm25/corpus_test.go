@@ -10,18 +10,17 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// wordsOf draws words as they are distributed in scientific abstracts once stop
-// words are gone and the rest is stemmed: Zipf's law, flat at the head.
+// wordsOf draws words with the distribution of scientific abstracts without stop words and after
+// stemming: Zipf's law with a flat head.
 func wordsOf(seed uint64) func() string {
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(seed, 2)), 1.6, 150, 1_000_000)
 	return func() string { return "w" + strconv.FormatUint(zipf.Uint64(), 36) }
 }
 
-// corpus makes n texts of about the given number of words, every sixth of them a
-// stop word.
+// corpus returns n texts of about the given number of words, a sixth of which are stop words.
 func corpus(n, words int) []string { return slices.Collect(stream(n, words)) }
 
-// stream is corpus for more texts than should be held at once.
+// stream is corpus for more texts than should be in memory at once.
 func stream(n, words int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -44,7 +43,7 @@ func stream(n, words int) iter.Seq[string] {
 	}
 }
 
-// queries makes n questions of ten words, each as likely as in the texts.
+// queries returns n questions of ten words with the same distribution as in the texts.
 func queries(n int) [][]bm25.Term {
 	word := wordsOf(3)
 	qs := make([][]bm25.Term, n)

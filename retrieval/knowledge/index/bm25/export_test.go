@@ -8,8 +8,8 @@ import (
 	"hash/crc32"
 )
 
-// Seal puts the right sums into an image that was changed, as far as its header
-// leads to sections, so that what the sums would have caught gets further.
+// Seal corrects the checksums of a modified image, as far as its header is usable, so that further
+// checks are tested.
 func Seal(image []byte) {
 	if len(image) < headerSize {
 		return
@@ -27,15 +27,14 @@ func Seal(image []byte) {
 	binary.LittleEndian.PutUint32(image[headerSum:], crc32.Checksum(image[:headerSum], castagnoli))
 }
 
-// HeaderSize is where the first section starts.
+// HeaderSize is the offset of the first section.
 const HeaderSize = headerSize
 
-// Size returns about how many bytes the terms take.
+// Size returns the approximate size of the terms in bytes.
 func (w *Builder) Size() int { return w.vocabulary.Size() }
 
-// OpenFile returns the segment of an image in a file, which is mapped where the
-// system can: see package mapped. The mapping goes when nothing holds the Segment
-// any more.
+// OpenFile opens the image in a file, which is mapped if the system supports it: see package
+// mapped. It is unmapped when the Segment is no longer referenced.
 func OpenFile(name string) (*Segment, error) {
 	f, err := OpenMapped(name)
 	if err != nil {
@@ -51,13 +50,13 @@ func OpenFile(name string) (*Segment, error) {
 // Segment returns the segment.
 func (l *Live) Segment() *Segment { return l.segment }
 
-// InOrder is the order in which texts lie.
+// InOrder compares texts by position.
 func InOrder(a, b Ref) int {
 	return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Text, b.Text))
 }
 
-// Known tells what is wrong with what x knows of a term by what was known before a change:
-// it must be what a look-up finds, and bounds must hold without being loose.
+// Known returns an error if what x knows about a term, derived from what was known before a
+// change, differs from a look-up, or if its bounds are wrong or loose.
 func (x *Index) Known(term string, change *Change) error {
 	got, want := x.look(term, change), learn(x, term, nil, nil)
 	if got.texts != want.texts || got.total != want.total || got.average < x.average || got.average > x.average*boundSpoil {
@@ -75,8 +74,8 @@ func (x *Index) Known(term string, change *Change) error {
 	return nil
 }
 
-// Again returns the Best of an earlier Index brought up to date, and whether that was
-// possible without a search of all texts.
+// Again updates a Best of an earlier Index, and reports whether that was possible without
+// searching all texts.
 func (x *Index) Again(terms []Term, before *Best, change *Change) (Best, bool) {
 	b, ok, err := x.again(context.Background(), x.weigh(terms, change, nil), before, change)
 	return b, ok && err == nil

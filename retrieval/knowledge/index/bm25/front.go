@@ -1,24 +1,23 @@
 package bm25
 
-// A front is one point of what bounds a term's impact without knowing the average
-// length, which changes with every text: how often a text has the term, and how
-// long the text is. Of a term's postings only those are kept that no other both
-// tops in frequency and undercuts in length (their Pareto front): the greatest
-// impact is one of theirs under any average. The length stands in the upper bits,
-// cut off at what fits; a text that is taken for shorter than it is still gives an upper bound.
+// A front is one point of a bound for a term's impact that does not depend on the average length,
+// which changes with every text. It holds the frequency of the term in a text and the length of
+// the text. Of a term's postings only those are kept that no other both exceeds in frequency and
+// undercuts in length (their Pareto front): the greatest impact is one of theirs for any average.
+// The length is in the upper bits, truncated to what fits; a shorter length still gives an upper
+// bound.
 type front uint32
 
 const maxFrontLength = 1<<(32-freqBits) - 1
 
-// fewPostings is the number of postings up to which a term has no front: going through them
-// is as fast.
+// fewPostings is the number of postings up to which a term has no front: reading them is as fast.
 const fewPostings = 8
 
-// frontFreqs is the frequency from which on all frequencies of a term share one point: the
-// greatest of them in the shortest text.
+// frontFreqs is the frequency from which all frequencies of a term share one point: the greatest
+// of them with the shortest length.
 const frontFreqs = 64
 
-// frontsOf returns the fronts of all terms, and where those of each start.
+// frontsOf returns the fronts of all terms, and where the fronts of each term start.
 func frontsOf(d *draft) (fronts []front, starts []uint32) {
 	starts = make([]uint32, len(d.starts))
 	var shortest [frontFreqs]uint32 // length + 1 by frequency; 0 is none
@@ -39,8 +38,7 @@ func frontsOf(d *draft) (fronts []front, starts []uint32) {
 	return fronts, starts
 }
 
-// appendFront appends the points that none of higher frequency undercuts, and
-// empties shortest.
+// appendFront appends the points that no point of higher frequency undercuts, and clears shortest.
 func appendFront(fronts []front, shortest *[frontFreqs]uint32, most uint32) []front {
 	last := uint32(0)
 	for f := min(most, frontFreqs-1); f > 0; f-- {
@@ -55,8 +53,8 @@ func appendFront(fronts []front, shortest *[frontFreqs]uint32, most uint32) []fr
 	return fronts
 }
 
-// most returns the greatest impact that a text of the segment has for a term where texts
-// have an average length, or a little more; a dead text's counts too.
+// most returns an upper bound for the impact of a term in the texts of the segment, given their
+// average length. Dead texts count, too.
 func (v *view) most(t uint32, average float64) (most float32) {
 	postings := v.segment.of(t)
 	if len(postings) <= fewPostings {

@@ -7,16 +7,15 @@ import (
 	"unsafe"
 )
 
-// A MappedFaultError says that a mapped file could not be read where it lies: somebody has
-// truncated it, or its disk fails.
+// A FaultError means that a mapped file could not be read: it was truncated, or its disk failed.
 type MappedFaultError struct{ Address uintptr }
 
 func (e *MappedFaultError) Error() string {
 	return fmt.Sprintf("a mapped file cannot be read any more, at %#x", e.Address)
 }
 
-// GuardMapped calls f, which reads Files, and returns its error, or a *FaultError where a read
-// failed; without GuardMapped such a read ends the process. What f starts in other goroutines is not guarded.
+// Guard calls f, which reads Files, and returns its error, or a *FaultError if a read failed;
+// without Guard such a read ends the process. Guard does not cover goroutines that f starts.
 func GuardMapped(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -34,7 +33,7 @@ func GuardMapped(f func() error) (err error) {
 	return f()
 }
 
-// Holds tells whether an address is in the file.
+// Holds reports whether an address is in the file.
 func (f *MappedFile) Holds(address uintptr) bool {
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(f.data)))
 	return first <= address && address < first+uintptr(len(f.data))

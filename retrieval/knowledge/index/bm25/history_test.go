@@ -14,23 +14,23 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// A text stands in the order of its key, wherever it lies.
+// A text is ordered by its key, whatever its segment.
 type text struct {
 	key  int
 	body string
 }
 
-// A part is a segment as its owner knows it.
+// A part is a segment with the data of its owner.
 type part struct {
 	segment *bm25.Segment
 	texts   []text
 	dead    bm25.Bitmap
 
-	live *bm25.Live  // the last one
-	gone bm25.Bitmap // that were dead in it
+	live *bm25.Live  // the last result of Live
+	gone bm25.Bitmap // texts that were dead in it
 }
 
-// A history is what became of texts.
+// A history is a sequence of changes of texts.
 type history struct{ parts []part }
 
 func (h *history) add(t fatal, texts []text) {
@@ -38,7 +38,7 @@ func (h *history) add(t fatal, texts []text) {
 	h.parts = append(h.parts, part{segment: open(t, image(t, new(bm25.Builder), bodies(texts))), texts: texts})
 }
 
-// remove lets texts die that a coin chooses.
+// remove marks random texts as dead.
 func (h *history) remove(coin func(key int) bool) {
 	for i := range h.parts {
 		p := &h.parts[i]
@@ -51,7 +51,7 @@ func (h *history) remove(coin func(key int) bool) {
 	}
 }
 
-// merge makes one of the parts from to to.
+// merge merges the parts from to to.
 func (h *history) merge(t fatal, from, to int) {
 	old := &history{parts: h.parts[from:to]}
 	img, refs, err := bm25.Merge(old.live(), old.compare)
@@ -95,7 +95,7 @@ func (h *history) allow(f func(int) bool) (allow []bm25.Bitmap) {
 	return allow
 }
 
-// fresh is a history of one chapter: the texts that are left.
+// fresh returns a history with only the live texts.
 func (h *history) fresh(t fatal) *history {
 	var texts []text
 	for _, p := range h.parts {
@@ -117,7 +117,7 @@ func bodies(texts []text) (bodies []string) {
 	return bodies
 }
 
-// A keyed hit is one by what does not depend on segments.
+// A keyed is a hit identified independently of segments.
 type keyed struct {
 	Key   int
 	Score float64
@@ -134,11 +134,11 @@ func (h *history) search(t fatal, x *bm25.Index, terms []bm25.Term, k int, allow
 	return hits
 }
 
-// Whatever texts went through, the answers are those of the texts that are left,
-// to the last bit and with ties in the same order.
+// Whatever the history of the texts, the answers depend only on the live ones, to the last bit and
+// with ties in the same order.
 func TestHistoryDoesNotShow(t *testing.T) {
 	word := rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "elk"})
-	body := rapid.Map(rapid.SliceOfN(word, 0, 4), join) // few words: many ties
+	body := rapid.Map(rapid.SliceOfN(word, 0, 4), join) // few words give many ties
 	rapid.Check(t, func(t *rapid.T) {
 		h, used := new(history), map[int]bool{}
 		t.Repeat(map[string]func(*rapid.T){
@@ -169,7 +169,7 @@ func TestHistoryDoesNotShow(t *testing.T) {
 	})
 }
 
-// same compares all that an index says.
+// same compares all results of two indexes.
 func same(t fatal, h, fresh *history, terms []bm25.Term, k int) {
 	t.Helper()
 	x, want := h.index(), fresh.index()
@@ -201,7 +201,7 @@ func same(t fatal, h, fresh *history, terms []bm25.Term, k int) {
 	}
 }
 
-// The same over enough texts for thresholds to leave terms out, with many ties.
+// The same with enough texts for thresholds to skip terms, and with many ties.
 func TestLongHistoryDoesNotShow(t *testing.T) {
 	bodies, r := corpus(20_000, 20), rand.New(rand.NewPCG(4, 2))
 	keys, h := r.Perm(len(bodies)), new(history)

@@ -20,8 +20,8 @@ import (
 //	48  CRC-32C of each section, padding included
 //	76  CRC-32C of the header up to here
 //
-// Every byte counts towards one of the sums, and sections lie where the counts
-// say: an image that is damaged anywhere is refused.
+// Every byte is covered by a checksum, and the counts determine where the sections are: any
+// damaged image is rejected.
 const (
 	magic      = "SNbm25\r\n"
 	format     = 1
@@ -51,10 +51,10 @@ var sectionNames = [sections]string{"lengths", "postings", "starts", "fronts", "
 // castagnoli is the polynomial that processors have an instruction for.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// counts are the sizes that a header gives.
+// counts are the sizes in a header.
 type counts struct{ texts, postings, terms, fronts, strings uint32 }
 
-// sizes returns the bytes of each section without padding.
+// sizes returns the size of each section without padding.
 func (c counts) sizes() [sections]uint64 {
 	return [sections]uint64{
 		lengthsSection:     4 * uint64(c.texts),
@@ -79,11 +79,10 @@ func (c counts) bytes() uint64 {
 	return n
 }
 
-// ErrFull is for texts that have more postings, or more or longer terms, than one
-// segment can hold.
+// ErrFull means that texts have more postings, or more or longer terms, than one segment can hold.
 var ErrFull = errors.New("too much for one segment")
 
-// A draft is what an image is made of.
+// A draft is the data of an image.
 type draft struct {
 	lengths  []uint32
 	postings []posting
@@ -92,7 +91,7 @@ type draft struct {
 	strings  []byte
 }
 
-// image lays the draft out.
+// image encodes the draft.
 func (d *draft) image() ([]byte, error) {
 	if len(d.lengths) > MaxTexts || uint64(len(d.postings)) > math.MaxUint32 || uint64(len(d.strings)) > math.MaxUint32 {
 		return nil, fmt.Errorf("%d texts with %d postings: %w", len(d.lengths), len(d.postings), ErrFull)
@@ -126,7 +125,7 @@ func (d *draft) image() ([]byte, error) {
 	return image, nil
 }
 
-// put writes numbers.
+// put encodes numbers.
 func put[T ~uint32](dst []byte, numbers []T) {
 	for i, n := range numbers {
 		binary.LittleEndian.PutUint32(dst[4*i:], uint32(n))

@@ -1,3 +1,6 @@
+// Package mapped reads files in place. Where the system supports it, a file is memory-mapped: its
+// pages belong to the system's cache, are shared by all processes that read it and can be
+// reclaimed.
 package bm25
 
 import (
@@ -6,18 +9,17 @@ import (
 	"os"
 )
 
-// ErrNotAFile is in the error of a name that is a folder's or a device's.
+// ErrNotAFile is wrapped by the error for a folder or a device.
 var ErrNotAFile = errors.New("not a regular file")
 
-// A MappedFile is a file that is open for reading. It has no Close: it is unmapped some time
-// after nothing refers to the MappedFile any more. Whoever reads it must keep a reference.
+// A File is an open, read-only file. It has no Close: it is unmapped some time after the last
+// reference to it is gone. Readers must keep a reference.
 type MappedFile struct{ data []byte }
 
 // OpenMapped opens a regular file.
 //
-// A file must not be changed or truncated while it is open: write another and rename it. A
-// read of what was truncated ends the process, except under Guard. Removing the file does
-// no harm.
+// The file must not be changed or truncated while it is open: write another and rename it. Reading
+// a truncated part ends the process, except under Guard. Removing the file does no harm.
 func OpenMapped(name string) (*MappedFile, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -34,6 +36,6 @@ func OpenMapped(name string) (*MappedFile, error) {
 	return open(f, info.Size())
 }
 
-// Bytes returns the content, which must not be changed, and is valid as long as the File is
-// referred to.
+// Bytes returns the content. It must not be modified, and is valid as long as the File is
+// referenced.
 func (f *MappedFile) Bytes() []byte { return f.data }

@@ -8,13 +8,12 @@ import (
 	"slices"
 )
 
-// Merge returns the image of a segment of the live texts of sources, in the order
-// of compare, and where each of them was: text i was
-// from[i], its segment a number in sources. No text is analysed again; the image
-// is that of a Builder which was given the same texts in the same order. One
-// source with dead texts is written without them.
+// Merge returns the image of a segment of the live texts of sources, in the order of compare. Text
+// i was from[i] before, with its segment as an index of sources. No text is analysed again; the
+// image is that of a Builder with the same texts in the same order. A single source with dead
+// texts is rewritten without them.
 //
-// More than MaxTexts texts, or more postings than they can be numbered, are an error.
+// More than MaxTexts texts, or more postings than can be numbered, are an error.
 func Merge(sources []*Live, compare Compare) (image []byte, from []Ref, err error) {
 	defer runtime.KeepAlive(sources)
 	texts, postings := 0, uint64(0)
@@ -59,7 +58,7 @@ func liveTexts(sources []*Live, texts int, compare Compare) []Ref {
 	return refs
 }
 
-// A merge is a draft in the making.
+// A merge is a draft that is being made from sources.
 type merge struct {
 	draft
 	sources []source
@@ -68,11 +67,11 @@ type merge struct {
 // A source is one segment of a merge.
 type source struct {
 	*Live
-	numbers []uint32 // of its texts in the draft; a dead one has any
-	next    uint32   // term
+	numbers []uint32 // of its texts in the draft; undefined for dead ones
+	next    uint32   // next term
 }
 
-// run goes through the terms of all sources side by side.
+// run merges the terms of all sources.
 func (m *merge) run() {
 	for {
 		var term []byte
@@ -99,7 +98,7 @@ func (m *merge) run() {
 	}
 }
 
-// gather appends the live postings of a term, source by source.
+// gather appends the live postings of a term from all sources.
 func (m *merge) gather(term []byte) {
 	for i := range m.sources {
 		s := &m.sources[i]

@@ -12,21 +12,19 @@ import (
 	"sidenote/retrieval/analysis"
 )
 
-// ErrDamaged is in the error of an image that is not as it was written.
+// ErrDamaged is wrapped by the error for an image that is not as it was written.
 var ErrDamaged = errors.New("damaged index image")
 
-// ErrVersion is in the error of an image that is whole but was written in another
-// format or with another analyser: its texts must be indexed again.
+// ErrVersion is wrapped by the error for an intact image of another format or analyser: its texts
+// must be indexed again.
 var ErrVersion = errors.New("index image of another version")
 
-// Open returns the segment of an image that Build or Merge returned. It reads the
-// image once, to see that it is whole, and keeps it: the caller must not change
-// it afterwards. The image may go when nothing holds owner any more, which the Segment
-// does; nil where it stays by itself.
+// Open returns the segment of an image that Build or Merge returned. It checks the whole image and
+// keeps it: the caller must not change it afterwards. The Segment keeps owner alive, which owns
+// the image; nil if none is needed.
 //
-// Numbers are read where they lie, which on the hot path costs nothing and spares
-// a copy of what may be a mapped file. Where that cannot be, on a big-endian
-// processor or out of line in memory, they are copied.
+// Numbers are used in place, which costs nothing and avoids copying what may be a mapped file. If
+// that is impossible, on a big-endian processor or for unaligned memory, they are copied.
 func Open(image []byte, owner any) (*Segment, error) {
 	c, err := readHeader(image)
 	if err != nil {
@@ -61,8 +59,8 @@ func Open(image []byte, owner any) (*Segment, error) {
 
 func damaged(where string) error { return fmt.Errorf("%w: %s", ErrDamaged, where) }
 
-// readHeader returns what the header says, once all of it is known to be so. The
-// sum comes before the version: a damaged version is not another one.
+// readHeader returns the sizes in the header after checking it. It checks the checksum before the
+// version, so that damage is not mistaken for another version.
 func readHeader(image []byte) (c counts, err error) {
 	number := func(at int) uint32 { return binary.LittleEndian.Uint32(image[at:]) }
 	if len(image) < headerSize || string(image[:len(magic)]) != magic || crc32.Checksum(image[:headerSum], castagnoli) != number(headerSum) {
@@ -84,8 +82,8 @@ func readHeader(image []byte) (c counts, err error) {
 	return c, nil
 }
 
-// check makes sure that nothing read later lies outside of its section, whatever
-// wrote the image. The postings are a quarter of the time it takes to sum them up.
+// check verifies that all references are within their sections, whoever wrote the image. For the
+// postings this takes a quarter of the time of their checksum.
 func (s *Segment) check() error {
 	for _, f := range []struct {
 		starts  []uint32
@@ -122,7 +120,7 @@ func (s *Segment) check() error {
 	return nil
 }
 
-// inPlace tells whether numbers in memory stand as they stand in an image.
+// inPlace reports whether numbers have the same representation in memory as in an image.
 var inPlace = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // numbers returns the numbers of a section.

@@ -16,7 +16,7 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// small is an image with everything in it that an image can have.
+// small returns an image with all features.
 func small(t fatal) []byte {
 	t.Helper()
 	texts := []string{"", strings.Repeat("cat ", 100), "梵語 parseURL"}
@@ -26,8 +26,7 @@ func small(t fatal) []byte {
 	return image(t, new(bm25.Builder), texts)
 }
 
-// A byte that is not as it was written is noticed, wherever it is, and so is
-// every byte that is missing or too many.
+// Every changed, missing or additional byte is noticed.
 func TestDamageIsNoticed(t *testing.T) {
 	whole := small(t)
 	for at := range whole {
@@ -52,7 +51,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	}
 }
 
-// An image of another format or analyser is whole, and yet not to be used.
+// An image of another format or analyser is intact, but rejected.
 func TestOtherVersions(t *testing.T) {
 	for name, at := range map[string]int{"format": 8, "analyser": 32} {
 		other := small(t)
@@ -64,11 +63,11 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// Whatever lies in a file, and be its sums right, nothing panics.
+// Nothing panics, whatever a file contains, even if its checksums are right.
 func FuzzOpen(f *testing.F) {
 	whole := small(f)
 	f.Add(whole)
-	for i := range 100 { // the sums stay right, the contents do not
+	for i := range 100 { // right checksums of wrong contents
 		bad := slices.Clone(whole)
 		bad[bm25.HeaderSize+i*(len(bad)-bm25.HeaderSize)/100] ^= 0xff
 		f.Add(bad)
@@ -102,14 +101,14 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// A segment is the same from a file, from memory, and out of line in memory.
+// A segment is the same from a file, from memory, and from unaligned memory.
 func TestOpenFile(t *testing.T) {
 	img := image(t, new(bm25.Builder), corpus(3000, 30))
 	name := filepath.Join(t.TempDir(), "segment")
 	if err := os.WriteFile(name, img, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file := func() *bm25.Live { // nothing but the index shall hold the mapping
+	file := func() *bm25.Live { // only the index may reference the mapping
 		s, err := bm25.OpenFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +142,7 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
-// A file that is no image is an error that names it.
+// A file that is not an image is an error that names it.
 func TestOpenFileRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for name, data := range map[string][]byte{"empty": nil, "short": []byte("SNbm25"), "cut": small(t)[:200]} {

@@ -13,7 +13,7 @@ import (
 
 func open(f *os.File, size int64) (*MappedFile, error) {
 	if size == 0 {
-		return &MappedFile{}, nil // nothing cannot be mapped
+		return &MappedFile{}, nil // an empty file cannot be mapped
 	}
 	if size > math.MaxInt {
 		return nil, fmt.Errorf("map %s: %d bytes are too many", f.Name(), size)

@@ -8,27 +8,28 @@ import (
 )
 
 const (
-	// parallelPostings is from how many postings of its terms on a question is searched by
-	// several goroutines, which takes about 0.3 ms by one; another costs some 10 µs.
+	// parallelPostings is the number of postings from which a question is searched by several
+	// goroutines. One goroutine takes about 0.3 ms for that many; starting another takes some 10
+	// µs.
 	parallelPostings = 1 << 17
-	// maxSearchers is how many goroutines search for one question at most: the more there are,
-	// the more is scored before the threshold is high.
+	// maxSearchers is the most goroutines per question: the more there are, the more texts are
+	// scored before the threshold is high.
 	maxSearchers = 4
 )
 
-// A parallel is one search by several goroutines, each of which takes segments as long as
-// there are any. The caller takes them, too, so no search waits for a processor that is busy.
+// A parallel is a search by several goroutines, each of which takes segments while there are any.
+// The caller takes them, too, so no search waits for a busy processor.
 type parallel struct {
 	index *Index
 	terms question
 	k     int
 	allow []Bitmap
 
-	next      atomic.Int64 // first segment that nobody has taken
-	threshold atomic.Int64 // k texts at least score so much, or it is 0
+	next      atomic.Int64 // next segment to search
+	threshold atomic.Int64 // at least k texts have this score; 0 if not known
 
 	mu       sync.Mutex
-	ended    bool           // the caller found no segment any more: no helper begins
+	ended    bool           // the caller found no more segments: no helper may begin
 	helpers  sync.WaitGroup // those that have begun
 	found    []key
 	err      error
@@ -43,7 +44,7 @@ func searchers(x *Index, q question) int {
 	return min(maxSearchers, len(x.views), runtime.GOMAXPROCS(0))
 }
 
-// findParallel is find by at most n goroutines.
+// findParallel is find with at most n goroutines.
 func findParallel(ctx context.Context, x *Index, q question, k int, allow []Bitmap, n int, into []Hit) ([]Hit, error) {
 	p := &parallel{index: x, terms: q, k: min(k, x.texts), allow: allow}
 	for range n - 1 {
@@ -68,7 +69,7 @@ func findParallel(ctx context.Context, x *Index, q question, k int, allow []Bitm
 	return hits[:min(len(hits), len(into)+p.k)], nil
 }
 
-// help is work beside that of the caller, who gets its error or panic.
+// help runs work beside the caller, which gets its error or panic.
 func (p *parallel) help(ctx context.Context) {
 	if !p.begin() {
 		return

@@ -17,8 +17,8 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// manyPostings are texts of few words, many of which score the same, and a question with so
-// many postings that several goroutines search for it.
+// manyPostings returns texts of few distinct words, many of which have equal scores, and a
+// question with enough postings to be searched by several goroutines.
 func manyPostings(t *testing.T) (texts []string, question []bm25.Term) {
 	t.Helper()
 	before := runtime.GOMAXPROCS(4)
@@ -39,7 +39,7 @@ func manyPostings(t *testing.T) (texts []string, question []bm25.Term) {
 	return texts, question
 }
 
-// spread returns the index of texts that lie in segments of a size; some are dead.
+// spread returns the index of texts in segments of a size; some are dead.
 func spread(t *testing.T, texts []string, size int, compare bm25.Compare) *bm25.Index {
 	t.Helper()
 	var live []*bm25.Live
@@ -55,7 +55,7 @@ func spread(t *testing.T, texts []string, size int, compare bm25.Compare) *bm25.
 	return bm25.NewIndex(live, compare)
 }
 
-// Several goroutines find what one does, in its order, with its scores.
+// Several goroutines find the same hits as one, in the same order, with the same scores.
 func TestParallelSearchIsExact(t *testing.T) {
 	const size = 6000
 	texts, question := manyPostings(t)
@@ -100,8 +100,8 @@ func TestParallelSearchIsExact(t *testing.T) {
 	}
 }
 
-// What goes wrong in another goroutine is the caller's: a panic, and a file that cannot be
-// read any more, which would end the process.
+// Failures in another goroutine are returned to the caller: a panic, and a truncated file, which
+// would otherwise end the process.
 func TestParallelSearchFails(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, make([]byte, os.Getpagesize()), 0o600); err != nil {
@@ -116,7 +116,7 @@ func TestParallelSearchFails(t *testing.T) {
 	}
 	texts, question := manyPostings(t)
 	for i := range texts {
-		texts[i] = "ant bee cat dog elk fox gnu hen" // all score the same: the first two that a goroutine finds are compared
+		texts[i] = "ant bee cat dog elk fox gnu hen" // equal scores: the first two that a goroutine finds are compared
 	}
 	for what, fail := range map[string]func() int{
 		"panic": func() int { panic("as it must") },

@@ -5,28 +5,28 @@ import (
 	"slices"
 )
 
-// Sample returns the term of the posting that stands at the share pick, in [0,1),
-// of all live postings in the order of their terms: terms are drawn as often as
-// there are texts that have them, and the same texts give the same term however
-// they lie in segments. It is "" where there are no postings.
+// Sample returns the term of the posting at fraction pick, in [0,1), of all live postings in the
+// order of their terms. So the probability of a term is proportional to its document frequency,
+// and it does not depend on how texts are divided into segments. It is "" if there are no
+// postings.
 func (x *Index) Sample(pick float64) string {
 	return x.Sampler(nil).Sample(pick, "")
 }
 
-// A Sampler draws several terms of an Index. It is for one goroutine.
+// A Sampler samples several terms of an Index. It is not safe for concurrent use.
 type Sampler struct {
 	index  *Index
-	change *Change // nil for none
+	change *Change // may be nil
 	ranges []termRange
 	total  int              // live postings
-	places map[string]place // of terms that were guessed
+	places map[string]place // of guessed terms
 }
 
-// A place is where the postings of a term stand among all, in the order of their terms.
+// A place is the range of a term's postings among all, in the order of their terms.
 type place struct{ start, end int }
 
-// Sampler returns a Sampler, which is faster for terms that were known before a change; nil
-// for none.
+// Sampler returns a Sampler. It is faster for terms that were known before change, which may be
+// nil.
 func (x *Index) Sampler(change *Change) *Sampler {
 	s := &Sampler{index: x, change: change, ranges: make([]termRange, len(x.views)), places: map[string]place{}}
 	for i, v := range x.views {
@@ -38,8 +38,7 @@ func (x *Index) Sampler(change *Change) *Sampler {
 	return s
 }
 
-// Sample returns what Index.Sample does, in a tenth of the time where that is the term that
-// is guessed. "" is no guess.
+// Sample is Index.Sample, but takes a tenth of the time if the result is guess. "" is no guess.
 func (s *Sampler) Sample(pick float64, guess string) string {
 	defer runtime.KeepAlive(s.index)
 	at := int(pick * float64(s.total))
@@ -56,7 +55,7 @@ func (s *Sampler) Sample(pick float64, guess string) string {
 	return selectTerm(slices.Clone(s.ranges), at)
 }
 
-// place returns where a term stands, or would stand.
+// place returns the range of a term, which is empty if it does not occur.
 func (s *Sampler) place(term string) (p place) {
 	k := s.index.look(term, s.change)
 	for i, v := range s.index.views {
@@ -66,7 +65,7 @@ func (s *Sampler) place(term string) (p place) {
 	return p
 }
 
-// A termRange is the terms lo to hi of a segment, among which one is looked for.
+// A termRange is the terms lo to hi of a segment in which a term is searched.
 type termRange struct {
 	*Live
 	lo, hi uint32
@@ -74,9 +73,8 @@ type termRange struct {
 
 func (r termRange) len() int { return int(r.hi - r.lo) }
 
-// selectTerm returns the term of the posting at the given place. It halves the
-// longest range again and again: merging the term tables up to the place would
-// cost a pass over all of them.
+// selectTerm returns the term of the posting at the given position. It repeatedly halves the
+// longest range: merging the term tables up to the position would read all of them.
 func selectTerm(ranges []termRange, at int) string {
 	cuts := make([]termRange, len(ranges)) // where the pivot starts and ends in each
 	for {

@@ -7,39 +7,39 @@ import (
 	"sidenote/retrieval/analysis"
 )
 
-// Scoring names how texts are scored: what was saved under another name is of no use. Its
-// number is to be raised when scores change in a way that no constant shows.
+// Scoring identifies the scoring function: a Saved of another one is useless. Increment its number
+// when scores change without a change of the other parts.
 func Scoring() string {
 	return fmt.Sprint("bm25 1 ", k1, " ", b, " ", keptTexts, " ", analysis.Version)
 }
 
-// A Saved is the Bests of some questions in a form that outlives the process. Segments have
-// the numbers that they had in the Index.
+// A Saved is the serialized form of the Bests of some questions. Segments have the numbers that
+// they had in the Index.
 type Saved struct {
-	Average float64 // length of a text
+	Average float64 // average length of a text
 	Bests   []SavedBest
 }
 
-// A SavedBest is a Best.
+// A SavedBest is the serialized form of a Best.
 type SavedBest struct {
 	Terms []SavedTerm
 	Texts []SavedText
-	Rest  float64 // no other text scored more
+	Rest  float64 // upper bound of the scores of all other texts
 }
 
-// A SavedTerm is a term of a question, and what its impact was multiplied by.
+// A SavedTerm is a term of a question, with its factor.
 type SavedTerm struct {
 	Text   string
 	Factor float32
 }
 
-// A SavedText is a text and what it scored.
+// A SavedText is a text with its score.
 type SavedText struct {
 	Ref
 	Score int64
 }
 
-// Save returns Bests of x to be saved.
+// Save serializes Bests of x.
 func Save(x *Index, bests []Best) Saved {
 	number := make(map[*Segment]int, len(x.views))
 	for i, v := range x.views {
@@ -59,12 +59,12 @@ func Save(x *Index, bests []Best) Saved {
 	return s
 }
 
-// Restore returns Bests as Index.Best takes them, and what has changed since they were
-// saved. number has by saved segment its number in x, or -1. Deleted texts do not come back:
-// what is saved is kept with the documents, so an older copy of these has an older one of it.
+// Restore returns Bests for Index.Best, and the change since they were saved. number maps saved
+// segment numbers to those in x, or to -1. Deleted texts do not become live again: a Saved is
+// stored with the documents, so both are restored together.
 //
-// ok is false where nothing can be made of it, as where a text is not there, or does not
-// score what it did though nothing has changed.
+// ok is false if the Saved is unusable, for example because a text is missing, or has another
+// score although nothing has changed.
 func (s *Saved) Restore(x *Index, number []int) (bests []Best, change *Change, ok bool) {
 	defer runtime.KeepAlive(x)
 	change = newChange(x, s.Average)

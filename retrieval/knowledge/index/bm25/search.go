@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// A Hit is a text that matches.
+// A Hit is a matching text.
 type Hit struct {
 	Ref
 	Score float64
 }
 
-// Search appends to into the at most k best live texts, best first; equal scores stand in
-// the order of the Index. The error is ctx's, or tells that a mapped file cannot be read.
+// Search appends at most k live texts to into, best first; equal scores are in the order of the
+// Index. It returns the error of ctx, or an error if a mapped file cannot be read.
 //
-// allow, unless nil, has by segment the texts that may be found; it changes no
-// score. A question with many postings is searched by several goroutines.
+// allow, unless nil, restricts the result, per segment, to these texts; it changes no score. A
+// question with many postings is searched by several goroutines.
 func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap, into []Hit) ([]Hit, error) {
 	defer runtime.KeepAlive(x)
 	sc := borrow(x)
@@ -36,7 +36,7 @@ func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap,
 	return into, nil
 }
 
-// find is Search for terms that were weighed, by one goroutine.
+// find is Search for weighted terms, with one goroutine.
 func (x *Index) find(ctx context.Context, q question, k int, allow []Bitmap) ([]Hit, error) {
 	sc := borrow(x)
 	hits, err := sc.find(ctx, x, q, k, allow, nil)
@@ -60,7 +60,7 @@ func (sc *scratch) find(ctx context.Context, x *Index, q question, k int, allow 
 	return best.sorted(into), nil
 }
 
-// borrow returns a scratch that nobody uses.
+// borrow returns an unused scratch.
 func borrow(x *Index) *scratch {
 	if sc, ok := x.scratch.Get().(*scratch); ok {
 		return sc
@@ -68,8 +68,8 @@ func borrow(x *Index) *scratch {
 	return new(scratch)
 }
 
-// giveBack keeps a scratch for the next search, but not after a panic or an error, which
-// leave scores in it.
+// giveBack keeps a scratch for another search. It must not be called after a panic or an error,
+// which leave scores in it.
 func giveBack(x *Index, sc *scratch) { x.scratch.Put(sc) }
 
 // searchIn offers the texts of a segment to best.
@@ -88,16 +88,16 @@ func (sc *scratch) searchIn(ctx context.Context, x *Index, segment int, q questi
 	return sc.search(ctx, best)
 }
 
-// window is how many texts are scored at a time: their scores stay in the
-// processor's first cache.
+// window is how many texts are scored at a time: their scores fit into the processor's first-level
+// cache.
 const window = 2048
 
 // A scratch is the working memory of one search in one segment.
 //
-// Terms are in the order of the most they can add, least first, unless there are few texts. The first ones are
-// optional as long as all of them together cannot lift a text above the threshold: texts
-// are found through the other terms only, and the optional ones are looked up for texts
-// that can still pass it.
+// Terms are ordered by their maximum contribution, least first, unless there are few texts. The
+// first ones are optional if all of them together cannot lift a text above the threshold: texts
+// are found by the other terms only, and the optional ones are looked up for texts that can still
+// exceed it.
 type scratch struct {
 	*view
 	number int    // of the segment
@@ -105,13 +105,13 @@ type scratch struct {
 	lists  []list
 	bounds []int64 // bounds[i] is the most that lists[:i] can add together
 	scores [window]int64
-	found  [window / 64]uint64 // texts of the window that can still pass the bar
-	words  int                 // of found that are in use: the last window of a segment ends early
+	found  [window / 64]uint64 // texts of the window that can still exceed the bar
+	words  int                 // number of words of found in use: the last window of a segment is shorter
 	heap   []key               // of the best texts
-	terms  question            // that are searched
+	terms  question            // the searched terms
 }
 
-// A list is what is left of one term's postings.
+// A list is the rest of one term's postings.
 type list struct {
 	left   []posting
 	factor float32
@@ -122,11 +122,11 @@ func (l *list) score(p posting, norms []float32) int64 {
 	return int64(l.factor * impact(p.freq(), norms[p.text()]))
 }
 
-// fewTexts is the number of texts up to which a segment's lists are added up in any order:
-// to sort them, for the optional ones to be many, takes longer than it saves.
+// fewTexts is the number of texts up to which a segment's lists are added up in any order: sorting
+// them, to make more of them optional, would take longer than it saves.
 const fewTexts = 256
 
-// open readies the scratch for a segment with the lists of the terms it has.
+// open prepares the scratch for a segment, with the lists of the terms that it contains.
 func (sc *scratch) open(x *Index, segment int, q question) {
 	sc.view, sc.number = &x.views[segment], segment
 	sc.lists = sc.lists[:0]
@@ -144,8 +144,8 @@ func (sc *scratch) open(x *Index, segment int, q question) {
 	}
 }
 
-// slack is more than rounding can take from a bound: that of the quotient in
-// impact is not monotonic where a text repeats a term tens of thousands of times.
+// slack is more than rounding can reduce a bound by: the rounded quotient in impact is not
+// monotonic if a text repeats a term tens of thousands of times.
 const slack = 1 + 1.0/(1<<20)
 
 // search offers the texts of the segment to best.
@@ -176,7 +176,7 @@ func (sc *scratch) search(ctx context.Context, best *top) error {
 	}
 }
 
-// first returns the first text left that a required term has.
+// first returns the first remaining text with a required term.
 func (sc *scratch) first(optional int) (text uint32, ok bool) {
 	for _, l := range sc.lists[optional:] {
 		if len(l.left) > 0 && (!ok || l.left[0].text() < text) {
@@ -186,10 +186,10 @@ func (sc *scratch) first(optional int) (text uint32, ok bool) {
 	return text, ok
 }
 
-// fill adds up the required terms for the window of texts from start on, and finds
-// the texts whose score passes least: those that can still pass the bar.
+// fill adds up the required terms for the window of texts from start on, and finds the texts whose
+// score exceeds least: those that can still exceed the bar.
 func (sc *scratch) fill(optional int, start uint32, least int64) {
-	// In variables of their own: the compiler would load fields again after each store.
+	// Local variables: the compiler would load fields again after each store.
 	norms, scores, found := sc.norms, &sc.scores, &sc.found
 	for i := optional; i < len(sc.lists); i++ {
 		l := sc.lists[i]
@@ -223,8 +223,8 @@ func (sc *scratch) mask(start uint32) {
 	}
 }
 
-// drain adds the optional terms, greatest first, for the texts of the window that
-// can still pass the bar, offers what passes and leaves the window empty.
+// drain adds the optional terms, greatest first, for the texts of the window that can still exceed
+// the bar, offers those that do, and clears the window.
 func (sc *scratch) drain(optional int, start uint32, best *top) {
 	left, rest := 0, len(sc.norms)-int(start)
 	for _, set := range sc.found[:sc.words] {
@@ -266,7 +266,7 @@ func (l *list) sweep(norms []float32, start uint32, scores *[window]int64) {
 	}
 }
 
-// prune removes the texts whose score does not pass least and returns how many stay.
+// prune removes the texts whose score does not exceed least and returns how many remain.
 func (sc *scratch) prune(least int64) (left int) {
 	for w, set := range sc.found[:sc.words] {
 		kept := uint64(0)
@@ -279,11 +279,11 @@ func (sc *scratch) prune(least int64) (left int) {
 	return left
 }
 
-// passes is all ones if score > least, else 0: a branch here would be mispredicted
-// as often as not.
+// passes returns all ones if score > least, else 0: a branch here would be mispredicted half of
+// the time.
 func passes(score, least int64) uint64 { return uint64((least - score) >> 63) }
 
-// lookUp adds the term to those found texts that have it, and prunes.
+// lookUp adds the term to those found texts that contain it, and prunes.
 func (sc *scratch) lookUp(l *list, start uint32, least int64) (left int) {
 	rest := l.left
 	for w, set := range sc.found[:sc.words] {
@@ -303,8 +303,8 @@ func (sc *scratch) lookUp(l *list, start uint32, least int64) (left int) {
 	return left
 }
 
-// seek returns how many postings come before text: in steps that double, then by
-// halving, for most are near.
+// seek returns how many postings come before text. It doubles steps, then bisects, because most
+// targets are near.
 func seek(postings []posting, text uint32) int {
 	step := 1
 	for step < len(postings) && postings[step-1].text() < text {

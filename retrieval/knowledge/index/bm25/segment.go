@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// A posting says that a text has a term: the text's ordinal in its segment in
-// the upper bits, how often in the lower ones.
+// A posting is an occurrence of a term in a text: the text's ordinal in the upper bits, the
+// frequency in the lower ones.
 type posting uint32
 
 const (
@@ -16,33 +16,33 @@ const (
 	maxFreq  = 1<<freqBits - 1
 )
 
-// MaxTexts is how many texts a segment holds at most: their ordinals fill the
-// upper bits of a posting.
+// MaxTexts is the most texts of a segment: their ordinals must fit into the upper bits of a
+// posting.
 const MaxTexts = 1 << (32 - freqBits)
 
 func (p posting) text() uint32  { return uint32(p >> freqBits) }
 func (p posting) freq() float32 { return float32(p & maxFreq) }
 
-// A Segment is up to MaxTexts texts in compressed sparse row form. Terms are
-// numbered in the order of their bytes. Everything lies in the image it was
-// opened from, which may be a mapped file: nothing taken from it may outlive the
-// Segment, so methods that read it keep the Segment alive to their end.
+// A Segment is up to MaxTexts texts in compressed sparse row form. Terms are numbered in the order
+// of their bytes. All data is in the image it was opened from, which may be a mapped file: no
+// reference to it may outlive the Segment, so methods that read it keep the Segment alive until
+// they return.
 type Segment struct {
-	owner       any      // keeps the memory of the image
-	lengths     []uint32 // terms by text, repeats included
+	owner       any      // owns the memory of the image
+	lengths     []uint32 // by text: number of terms, including repetitions
 	postings    []posting
 	starts      []uint32 // postings of term t: starts[t] to starts[t+1], by text
 	fronts      []front
-	frontStarts []uint32 // likewise
+	frontStarts []uint32 // fronts of term t: frontStarts[t] to frontStarts[t+1]
 	offsets     []uint32 // bytes of term t in strings: offsets[t] to offsets[t+1]
 	strings     []byte
 	heads       []uint64 // see headsOf
 }
 
-// Len returns the number of texts, dead ones included.
+// Len returns the number of texts, including dead ones.
 func (s *Segment) Len() int { return len(s.lengths) }
 
-// terms returns the number of different terms.
+// terms returns the number of distinct terms.
 func (s *Segment) terms() int { return len(s.starts) - 1 }
 
 // term returns the bytes of a term.
@@ -51,20 +51,20 @@ func (s *Segment) term(t uint32) []byte { return s.strings[s.offsets[t]:s.offset
 // of returns the postings of a term.
 func (s *Segment) of(t uint32) []posting { return s.postings[s.starts[t]:s.starts[t+1]] }
 
-// headStep is how many terms lie between two that have a head.
+// headStep is the distance of terms with a head.
 const headStep = 16
 
-// headOf returns the first bytes of a term: of two terms with different heads that
-// with the lesser one comes first.
+// headOf returns the first bytes of a term as a number: terms with different heads are in the
+// order of their heads.
 func headOf(term []byte) uint64 {
 	var head [8]byte
 	copy(head[:], term)
 	return binary.BigEndian.Uint64(head[:])
 }
 
-// headsOf returns the heads of every headStep-th term. Binary search over the terms
-// themselves misses the processor's caches at every step, which with ten terms in
-// eight segments was a third of a search; the heads stay there.
+// headsOf returns the heads of every headStep-th term. They stay in the processor's caches.
+// Bisecting the terms themselves misses the caches at every step, which took a third of a search
+// with ten terms in eight segments.
 func (s *Segment) headsOf() []uint64 {
 	heads := make([]uint64, (s.terms()+headStep-1)/headStep)
 	for i := range heads {
@@ -85,8 +85,8 @@ func (s *Segment) find(term string) (t uint32, ok bool) {
 	return t, int(t) < s.terms() && string(s.term(t)) == term
 }
 
-// firstHead returns the first head that is not less. It halves what is left without a branch
-// that depends on what is compared: half of these would be mispredicted.
+// firstHead returns the index of the first head that is not less. It bisects without a
+// data-dependent branch, because half of these would be mispredicted.
 func (s *Segment) firstHead(head uint64) int {
 	at, left := 0, len(s.heads)
 	for left > 0 {
@@ -106,11 +106,11 @@ func (s *Segment) lowerBound(term string, lo, hi uint32) uint32 {
 	return lo + uint32(sort.Search(int(hi-lo), func(i int) bool { return string(s.term(lo+uint32(i))) >= term }))
 }
 
-// A Bitmap is a set of texts of one segment, text i by bit i%64 of word i/64.
-// Texts beyond its end are not in it.
+// A Bitmap is a set of texts of one segment: text i is bit i%64 of word i/64. Texts beyond its end
+// are not in it.
 type Bitmap []uint64
 
-// Add puts text into the set.
+// Add adds text to the set.
 func (m *Bitmap) Add(text int) {
 	for len(*m) <= text/64 {
 		*m = append(*m, 0)
@@ -118,12 +118,12 @@ func (m *Bitmap) Add(text int) {
 	(*m)[text/64] |= 1 << (text % 64)
 }
 
-// AddRange puts the texts from first to before end into the set.
+// AddRange adds the texts from first to end (exclusive) to the set.
 func (m *Bitmap) AddRange(first, end int) {
 	if first >= end {
 		return
 	}
-	m.Add(end - 1) // the longest that it gets
+	m.Add(end - 1) // extend it only once
 	for word := first / 64; word <= (end-1)/64; word++ {
 		in := ^uint64(0)
 		if word == first/64 {
@@ -136,10 +136,10 @@ func (m *Bitmap) AddRange(first, end int) {
 	}
 }
 
-// Has tells whether text is in the set.
+// Has reports whether text is in the set.
 func (m Bitmap) Has(text int) bool { return text/64 < len(m) && m[text/64]>>(text%64)&1 != 0 }
 
-// Len returns how many texts are in the set.
+// Len returns the number of texts in the set.
 func (m Bitmap) Len() (n int) {
 	for _, w := range m {
 		n += bits.OnesCount64(w)
@@ -155,18 +155,18 @@ func (m Bitmap) word(i int) uint64 {
 	return 0
 }
 
-// A Live is a segment some texts of which may be dead. What it says never changes.
+// A Live is a segment some of whose texts may be dead. It is immutable.
 type Live struct {
 	segment *Segment
-	dead    Bitmap   // nil if all live
-	before  []uint32 // live postings of all terms below t; the segment's starts if all live
-	texts   int      // live
-	lengths uint64   // of these, added up
+	dead    Bitmap   // nil if all are live
+	before  []uint32 // number of live postings of all terms below t; the segment's starts if all are live
+	texts   int      // number of live texts
+	lengths uint64   // total length of the live texts
 	totals  totals
 }
 
-// Live returns the segment without the dead texts. Where there are any it reads
-// all postings once, about 1 ns each, to count what is left of every term.
+// Live returns the segment without the dead texts. If there are any, it reads all postings once,
+// in about 1 ns each, to count the live ones of every term.
 func (s *Segment) Live(dead Bitmap) *Live {
 	l := &Live{segment: s, before: s.starts, totals: newTotals(len(s.postings))}
 	mask := make(Bitmap, (len(s.lengths)+63)/64)
@@ -200,5 +200,5 @@ func (s *Segment) liveBefore(dead Bitmap) []uint32 {
 // Len returns the number of live texts.
 func (l *Live) Len() int { return l.texts }
 
-// count returns how many live texts have a term.
+// count returns how many live texts contain a term.
 func (l *Live) count(t uint32) int { return int(l.before[t+1] - l.before[t]) }

@@ -3,18 +3,18 @@ package bm25
 import "slices"
 
 const (
-	// wholeWeight is what an identifier that is in the Index weighs beside a word: who names
-	// one asks about it.
+	// wholeWeight is the weight of an identifier that is in the Index, relative to a word: who
+	// names one asks about it.
 	wholeWeight = 1.5
-	// partWeight is what its parts weigh then. So a question does not count it twice: it and
-	// two parts weigh about as much as two words.
+	// partWeight is the weight of its parts then, so that it is not counted twice: the identifier
+	// and two parts weigh about as much as two words.
 	partWeight = 0.3
 )
 
-// Settle returns terms with the weights that identifiers and their parts have in this
-// Index. Of an identifier that no live text has the parts weigh what words do, and it is
-// left out if it has any. Without identifiers it returns terms itself, else they lie in room if
-// that is enough.
+// Settle returns terms with the weights of identifiers and their parts in this Index. If no live
+// text contains an identifier, its parts weigh as much as words, and it is left out if it has
+// parts. Without identifiers it returns terms itself; otherwise it uses room if that is large
+// enough.
 func (x *Index) Settle(terms, room []Term) []Term {
 	var few [4]identifier
 	wholes := x.wholes(terms, few[:0])
@@ -38,14 +38,14 @@ func (x *Index) Settle(terms, room []Term) []Term {
 	return settled
 }
 
-// An identifier is the whole of some terms.
+// An identifier is a Whole of some terms.
 type identifier struct {
 	text  string
-	parts bool // of which terms are given
-	here  bool // some live text has it
+	parts bool // whether terms contain parts of it
+	here  bool // whether a live text contains it
 }
 
-// wholes returns the identifiers that terms name, in room if that is enough.
+// wholes returns the identifiers in terms. It uses room if that is large enough.
 func (x *Index) wholes(terms []Term, room []identifier) []identifier {
 	wholes := room
 	for _, t := range terms {

@@ -7,20 +7,20 @@ import (
 	"slices"
 )
 
-// A Span is texts of a segment that follow one another, such as those of one document: from
-// First on, up to but not including End.
+// A Span is a range of texts of a segment, such as those of one document, from First to End
+// (exclusive).
 type Span struct{ Segment, First, End int }
 
-// scope is how far the length of a span speaks against it. A term that its n texts have f
-// times counts as if one text had it f/n^scope times: at 1 a long document is judged by its
-// average text, as if it only used more words for the same, and at 0 by all that it covers.
-// Documents do both (Robertson and Walker, Some simple effective approximations to the
-// 2-Poisson model, 1994).
+// scope is how much the length of a span reduces its score. A term with frequency f in its n texts
+// counts as if one text had it f/n^scope times. At 1 a long document is judged by its average
+// text, as if it only used more words for the same content; at 0 by all that it covers. Documents
+// do both (Robertson and Walker, Some simple effective approximations to the 2-Poisson model,
+// 1994).
 const scope = 0.7
 
-// Spans returns by span what its texts together have of terms: the score of a text of their
-// average length, see scope. It is at least one text, and that of one text is the score that
-// Search gives. All texts must be live.
+// Spans returns the scores of spans: that of a text of average length with the combined terms of
+// the span, see scope. A span has at least one text; the score of a single text is that of Search.
+// All texts must be live.
 func (x *Index) Spans(terms []Term, spans []Span) []float64 {
 	defer runtime.KeepAlive(x)
 	asked := make([]span, len(spans))
@@ -42,16 +42,16 @@ func (x *Index) Spans(terms []Term, spans []Span) []float64 {
 	return scores
 }
 
-// A span is one that is being scored.
+// A span is a Span that is being scored.
 type span struct {
 	Span
-	place int     // among those that were given
+	place int     // index in the given spans
 	norm  float32 // of a text of average length
-	share float32 // of a frequency that counts
+	share float32 // the factor of frequencies
 	sum   int64
 }
 
-// addTo adds what spans have of a term. They must be in order.
+// addTo adds the contribution of a term to spans, which must be sorted.
 func addTo(x *Index, spans []span, t weightedTerm) {
 	segment, left := -1, []posting(nil)
 	for i := range spans {

@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// A span scores what the formula says, wherever its segment ends, and one text what Search
-// says.
+// A span has the score of the formula, wherever its segment ends, and a single text that of
+// Search.
 func TestSpans(t *testing.T) {
 	words := []string{"ant", "bee", "cat", "dog", "elk", "fox"}
 	terms := []bm25.Term{{Text: "ant", Weight: 1}, {Text: "bee", Weight: .5}, {Text: "gnu", Weight: 1}, {Text: "ant", Weight: 1}}
@@ -56,7 +56,7 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// spanScore works the score of a span out from its words.
+// spanScore computes the score of a span from its words.
 func spanScore(x *bm25.Index, texts []string, s bm25.Span, terms []bm25.Term) (score float64) {
 	length := float64(len(strings.Fields(join(texts))))
 	all := strings.Fields(join(texts[s.First:s.End]))
@@ -76,8 +76,8 @@ func spanScore(x *bm25.Index, texts []string, s bm25.Span, terms []bm25.Term) (s
 	return score
 }
 
-// BenchmarkSpans is what the documents of the best 50 texts cost beside the search for them:
-// documents of 4 texts, and of 400.
+// BenchmarkSpans measures scoring the documents of the best 50 texts in addition to searching for
+// them: documents of 4 texts, and of 400.
 func BenchmarkSpans(b *testing.B) {
 	texts := corpus(20_000, 120)
 	x := build(b, texts)

@@ -8,37 +8,38 @@ import (
 	"sidenote/retrieval"
 )
 
-// A known is what an Index knows of a term.
+// A known is what an Index knows about a term.
 type known struct {
 	term    string
-	texts   int    // live texts that have it
-	total   uint64 // how often they have it
+	texts   int    // number of live texts that contain it
+	total   uint64 // sum of its frequencies in them
 	idf     float64
 	weight  float64  // see Meaning
-	average float64  // length of a text up to which the bounds in entries hold
+	average float64  // average length of a text up to which the bounds in entries hold
 	in      []entry  // by segment
-	few     [1]entry // room for in
+	few     [1]entry // memory for in
 }
 
 // An entry is a term in a segment.
 type entry struct {
 	id    uint32  // its number there, or that of the first term after it
-	texts uint32  // live texts that have it; 0 also where the segment does not have it
-	total uint32  // how often they have it, which is less than 1<<32 for MaxTexts texts
-	most  float32 // no text has a greater impact for it
+	texts uint32  // number of live texts that contain it; may be 0
+	total uint32  // sum of its frequencies, which is less than 1<<32 for MaxTexts texts
+	most  float32 // upper bound of its impact
 }
 
 const (
-	// boundRoom is how much longer the average text may get before bounds must be found
-	// again: each change of a base moves the average a little.
+	// boundRoom is how much the average length may grow before bounds must be computed again: each
+	// change of a base moves the average a little.
 	boundRoom = 1 + 1.0/256
-	// boundSpoil is how much shorter than bounds allow for the average text may be before
-	// they are found again because they are loose.
+	// boundSpoil is how much the average length may fall below that of the bounds before they are
+	// computed again because they are loose.
 	boundSpoil = 1 + 1.0/64
 )
 
-// look looks a term up in every segment, by what was known before change if that is not nil.
-// Terms come again, in the same search already, and a look-up takes some 0.1 µs a segment.
+// look looks a term up in every segment, using what was known before change, which may be nil.
+// Results are cached: terms are looked up again, even in the same search, and a look-up takes some
+// 0.1 µs per segment.
 func (x *Index) look(term string, change *Change) (k *known) {
 	hash := retrieval.HashText(term)
 	if k = x.known.At(hash); k != nil && k.term == term {
@@ -54,11 +55,11 @@ func (x *Index) look(term string, change *Change) (k *known) {
 	return k
 }
 
-// learn finds out about a term. earlier, unless nil, is what was known of it before a change:
-// of segments that are as they were that is taken over.
+// learn collects what is known about a term. earlier, unless nil, is what was known before a
+// change: entries of unchanged segments are reused.
 func learn(x *Index, term string, earlier *known, change *Change) *known {
 	defer runtime.KeepAlive(x)
-	k := &known{term: strings.Clone(term), average: x.average * boundRoom} // the text around the term may go
+	k := &known{term: strings.Clone(term), average: x.average * boundRoom} // a copy: the text that contains the term may be freed
 	k.in = slices.Grow(k.few[:0], len(x.views))[:len(x.views)]
 	hold := earlier != nil && x.average <= earlier.average && earlier.average <= x.average*boundSpoil
 	if hold {
@@ -88,8 +89,8 @@ func learn(x *Index, term string, earlier *known, change *Change) *known {
 	return k
 }
 
-// entry returns what is known of the term with a number, or of one that would stand before
-// it, with a bound for texts of up to an average length.
+// entry returns the entry of the term with a number; here is false if the term is not in the
+// segment. The bound holds for texts up to an average length.
 func (v *view) entry(id uint32, here bool, average float64) entry {
 	if !here || v.count(id) == 0 {
 		return entry{id: id}

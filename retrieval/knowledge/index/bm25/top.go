@@ -5,20 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// A top keeps the best texts offered. Of equal scores the first in the order of the Index
-// stay. Texts of one segment must be offered in that order.
+// A top keeps the best texts offered. Of equal scores it keeps the first in the order of the
+// Index. Texts of one segment must be offered in that order.
 type top struct {
 	index     *Index
-	heap      []key         // the worst first: a binary heap once full
+	heap      []key         // worst first: a binary heap once full
 	threshold int64         // score of the worst once full
-	shared    *atomic.Int64 // the greatest threshold of several tops, see parallel; nil for none
-	floor     int64         // a bar by the shared threshold
-	ties      bool          // a text to come may stand before the worst where their scores are equal; not known before one with its score came
+	shared    *atomic.Int64 // the greatest threshold of several tops, see parallel; may be nil
+	floor     int64         // a bar derived from the shared threshold
+	ties      bool          // a later text may precede the worst one at an equal score; not known until such a text is offered
 }
 
-// A key is a text with its score in the upper bits: most are compared, and sorted, as numbers. In
-// the lower bits is the text's number in the Index, see Index.first, counted from the last one: of
-// equal scores in one segment the first text has the greatest key.
+// A key is a text with its score in the upper bits, so that most are compared and sorted as
+// numbers. The lower bits are the text's number in the Index, see Index.first, counted from the
+// last one: of equal scores in one segment the first text has the greatest key.
 type key uint64
 
 func (t *top) key(ref Ref, score int64) key {
@@ -31,11 +31,11 @@ func (t *top) score(k key) int64 { return int64(k >> t.index.bits) }
 func (t *top) ref(k key) Ref {
 	first := t.index.first
 	number := int(^k & (1<<t.index.bits - 1))
-	after, _ := slices.BinarySearch(first, number+1) // the first segment that begins behind it
+	after, _ := slices.BinarySearch(first, number+1) // the first segment that begins after it
 	return Ref{after - 1, number - first[after-1]}
 }
 
-// before tells whether the text of a stands before that of b.
+// before reports whether the text of a precedes that of b.
 func (t *top) before(a, b key) bool {
 	if (a^b)>>t.index.bits == 0 && len(t.index.views) > 1 {
 		return t.index.compare(t.ref(a), t.ref(b)) < 0
@@ -43,17 +43,17 @@ func (t *top) before(a, b key) bool {
 	return a > b
 }
 
-// newTop returns a top of k texts, in room if that is enough.
+// newTop returns a top of k texts. It uses room if that is large enough.
 func newTop(room []key, k int, x *Index) *top {
 	return &top{index: x, heap: slices.Grow(room[:0], k)[:0:k]}
 }
 
-// enter says that the texts offered from now on are of another segment.
+// enter must be called before texts of another segment are offered.
 func (t *top) enter() { t.ties = len(t.heap) == cap(t.heap) }
 
-// bar is what a text must score more than to get in. In the texts of a segment it
-// never falls: as long as the worst score stays, the worst text only moves up and
-// the texts to come only move down.
+// bar returns what a text's score must exceed to be kept. It never falls within a segment: while
+// the worst score stays the same, the worst text only moves forward in the order, and texts still
+// to come move backward.
 func (t *top) bar() int64 {
 	bar := t.threshold
 	if t.ties {
@@ -62,8 +62,8 @@ func (t *top) bar() int64 {
 	return max(bar, t.floor)
 }
 
-// confer raises the shared threshold to this top's, and the bar to just below the shared one:
-// the texts of others may stand behind those to come.
+// confer raises the shared threshold to this top's, and the bar to just below the shared one,
+// because texts of other tops may come after those still to come here.
 func (t *top) confer() {
 	if t.shared == nil {
 		return
@@ -75,7 +75,7 @@ func (t *top) confer() {
 	t.floor = max(known, t.threshold) - 1
 }
 
-// offer takes a text whose score is above the bar.
+// offer adds a text whose score exceeds the bar.
 func (t *top) offer(ref Ref, score int64) {
 	k := t.key(ref, score)
 	switch {
@@ -86,10 +86,10 @@ func (t *top) offer(ref Ref, score int64) {
 		t.heap[0] = k
 		t.down()
 	default:
-		t.ties = false // as the worst stands before this one, it does so before those to come
+		t.ties = false // the worst precedes this one, and so those to come
 		return
 	}
-	// While the threshold stays, the worst text only moves up, so ties stays as well.
+	// While the threshold stays, the worst text only moves forward, so ties stays valid.
 	if worst := t.score(t.heap[0]); len(t.heap) == cap(t.heap) && worst != t.threshold {
 		t.threshold, t.ties = worst, true
 	}
@@ -134,7 +134,7 @@ func (t *top) sorted(hits []Hit) []Hit {
 	if len(t.index.views) == 1 {
 		return hits
 	}
-	for from < len(hits) { // equal scores in several segments
+	for from < len(hits) { // sort equal scores of several segments
 		to := from + 1
 		for to < len(hits) && hits[to].Score == hits[from].Score {
 			to++

@@ -2,18 +2,17 @@ package bm25
 
 import "sync/atomic"
 
-// totalStep is the number of postings from which on a term's total is kept.
+// totalStep is the number of postings from which a term's total is cached.
 const totalStep = 512
 
-// totals keeps what the terms of a Live with at least totalStep postings add up to, which is
-// found when one is first asked for. The postings of no two of them begin in the same step
-// of totalStep, which is therefore the place of each. Shorter ones are added up faster than
-// looked up.
+// totals caches the totals of the terms of a Live with at least totalStep postings, computed on
+// first use. No two such terms' postings begin in the same step of totalStep, so the step is the
+// index. Shorter ones are summed faster than looked up.
 type totals []atomic.Uint64
 
 func newTotals(postings int) totals { return make(totals, (postings+totalStep-1)/totalStep) }
 
-// total returns how often the live texts that have a term have it, added up.
+// total returns the sum of a term's frequencies in the live texts.
 func (l *Live) total(t uint32) uint64 {
 	postings := l.segment.of(t)
 	if len(postings) < totalStep {

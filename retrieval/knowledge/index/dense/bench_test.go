@@ -14,9 +14,9 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// BenchmarkSearch is the processor time of a search among vectors of 384 dimensions in files,
-// and what they take: in plain runs of 20,000 vectors, with SIDENOTE_LONG=1 of a hundred
-// thousand and a million.
+// BenchmarkSearch measures the processor time of a search among vectors of 384 dimensions in
+// files, and their size: 20,000 vectors in plain runs; a hundred thousand and a million with
+// SIDENOTE_LONG=1.
 func BenchmarkSearch(b *testing.B) {
 	sizes := []int{20_000}
 	if os.Getenv("SIDENOTE_LONG") != "" {

@@ -1,15 +1,14 @@
-// Package dense is an index of vectors, searched by cosine without a graph: by a bit for each
-// dimension, of all vectors, and then exactly, of the best of these.
+// Package dense is an index of vectors, searched by cosine without a graph: first all vectors by
+// one bit per dimension, and then the best of these exactly.
 //
 // A bit tells on which side of the mean of all vectors a component is. The angle between two
-// vectors, seen from the mean, is about the share of bits in which they differ (Charikar,
-// Similarity estimation techniques from rounding algorithms, 2002). Of texts embedded by one
-// model the vectors lie close together in a narrow cone: without the mean, most bits would be
-// alike.
+// vectors, seen from the mean, is about proportional to the share of bits in which they differ
+// (Charikar, Similarity estimation techniques from rounding algorithms, 2002). Vectors of texts
+// embedded by one model are in a narrow cone: without the mean, most bits would be equal.
 //
-// Vectors lie in segments, which are flat images, the same in memory and on disk, and never
-// change; they go by a bitmap beside theirs. A vector belongs to a text, which is a segment
-// and an ordinal in it. Segments and Indexes are safe for concurrent use.
+// Vectors are in segments, which are immutable flat images, the same in memory and on disk; they
+// are deleted by a bitmap beside theirs. A vector belongs to a text, which is identified by a
+// segment and an ordinal. Segments and Indexes are safe for concurrent use.
 package dense
 
 import (
@@ -23,18 +22,18 @@ import (
 	"runtime"
 )
 
-// A Segment is the vectors of some texts, of which some may have none.
+// A Segment is the vectors of some texts; a text may have none.
 type Segment struct {
 	sizes
-	owner   any       // keeps the memory of the image
-	set     []uint64  // a bit for each text that has a vector
+	owner   any       // owns the memory of the image
+	set     []uint64  // one bit per text: whether it has a vector
 	center  []float32 // the mean of the vectors
-	radius  float32   // their mean distance from it
+	radius  float32   // the mean distance of the vectors from it
 	codes   []uint64  // by text
 	vectors []byte    // by text
 }
 
-// Texts returns the number of texts, those without a vector included.
+// Texts returns the number of texts, including those without a vector.
 func (s *Segment) Texts() int { return s.texts }
 
 // Dimensions returns the number of components of its vectors.
@@ -43,20 +42,20 @@ func (s *Segment) Dimensions() int { return s.dimensions }
 // Len returns the number of vectors.
 func (s *Segment) Len() int { return count(s.set) }
 
-// Has tells whether a text has a vector.
+// Has reports whether a text has a vector.
 func (s *Segment) Has(text int) bool { return s.set[text/64]>>(text%64)&1 != 0 }
 
-// all goes through the texts that have a vector.
+// all yields the texts that have a vector.
 func (s *Segment) all(yield func(text int) bool) { each(s.set)(yield) }
 
-// Kept returns a copy of a text's vector, as Quantize returned it.
+// Kept returns a copy of a text's vector in the form of Quantize.
 func (s *Segment) Kept(text int) ([]byte, error) {
 	defer runtime.KeepAlive(s)
 	kept, err := s.kept(text)
 	return bytes.Clone(kept), err
 }
 
-// kept returns the vector of a text as Quantize did, checked, where it lies.
+// kept returns the vector of a text in the form of Quantize, in place, after checking it.
 func (s *Segment) kept(text int) ([]byte, error) {
 	row := s.vectors[text*s.stride():][:s.stride()]
 	kept := row[sumBytes:]
@@ -66,7 +65,7 @@ func (s *Segment) kept(text int) ([]byte, error) {
 	return kept, nil
 }
 
-// components returns the vector of a text, unchecked.
+// components returns the vector of a text without checking it.
 func (s *Segment) components(text int) []float32 {
 	return Components(s.vectors[text*s.stride()+sumBytes:][:scaleBytes+s.dimensions])
 }
@@ -97,15 +96,15 @@ func (s *Segment) measure() {
 	s.radius = float32(distances / n)
 }
 
-// A Live is a segment some texts of which may be dead.
+// A Live is a segment some of whose texts may be dead.
 type Live struct {
 	segment *Segment
 	set     []uint64 // the live texts that have a vector
-	vectors int      // of them
+	vectors int      // their number
 }
 
-// Live returns the segment without the dead texts, those in the bits of dead: text i is bit
-// i%64 of word i/64, and what is beyond its end is alive.
+// Live returns the segment without the dead texts. Text i is bit i%64 of word i/64 of dead; texts
+// beyond its end are live.
 func (s *Segment) Live(dead []uint64) *Live {
 	defer runtime.KeepAlive(s)
 	l := &Live{segment: s, set: s.set}
@@ -127,7 +126,7 @@ func (l *Live) Len() int {
 	return l.vectors
 }
 
-// Has tells whether a live text has a vector.
+// Has reports whether a live text has a vector.
 func (l *Live) Has(text int) bool {
 	return l != nil && text/64 < len(l.set) && l.set[text/64]>>(text%64)&1 != 0
 }
@@ -139,7 +138,7 @@ func count(set []uint64) (n int) {
 	return n
 }
 
-// each goes through the members of a set.
+// each yields the members of a set.
 func each(set []uint64) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i, w := range set {

@@ -12,8 +12,8 @@ import (
 	"sidenote/retrieval/knowledge/index/dense"
 )
 
-// clusters returns vectors that lie as those of texts do: in a cone, in groups of a topic.
-// The same seed gives the same ones.
+// clusters returns vectors distributed like those of texts: in a cone, grouped by topic. They
+// depend only on the arguments.
 func clusters(seed uint64, n, dimensions int) [][]float32 {
 	draw := rand.New(rand.NewPCG(seed, 1))
 	shared := rand.New(rand.NewPCG(7, 7)) // the cone and the topics are the same for every seed
@@ -96,7 +96,7 @@ const perSegment = 50_000
 
 func segmentsOf(n int) int { return (n + perSegment - 1) / perSegment }
 
-// clustered returns an index of n vectors, and questions to it.
+// clustered returns an index of n vectors, and questions for it.
 func clustered(t fatal, n, dimensions int) (*dense.Index, [][]float32) {
 	t.Helper()
 	var live []*dense.Live
@@ -133,7 +133,7 @@ func cosine(a, b []float32) float64 {
 	return ab / math.Sqrt(aa*bb)
 }
 
-// nearest returns the ten of some vectors with the greatest cosines.
+// nearest returns the ten vectors with the greatest cosines.
 func nearest(q []float32, vectors [][]float32, allowed func(i int) bool) []int {
 	cosines := make([]float64, len(vectors))
 	var of []int
@@ -146,9 +146,8 @@ func nearest(q []float32, vectors [][]float32, allowed func(i int) bool) []int {
 	return of[:10]
 }
 
-// Of the ten nearest vectors, by numbers of full precision, nearly all are found: in one
-// segment and in several of which each is about something else, in any number of dimensions,
-// and under filters of any selectivity.
+// Nearly all of the ten nearest vectors at full precision are found: in one segment and in several
+// of different topics, in any number of dimensions, and under filters of any selectivity.
 func TestRecall(t *testing.T) {
 	for _, tc := range []struct {
 		dimensions, keep int // one text in keep is allowed
@@ -201,7 +200,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// Where each segment is about something else, the nearest are found as if they lay in one.
+// If segments have different topics, the nearest are found as if they were in one.
 func TestSegmentsOfDifferentTopics(t *testing.T) {
 	const n, dimensions = 12_000, 256
 	vectors := clusters(5, n, dimensions)
@@ -235,7 +234,7 @@ func TestSegmentsOfDifferentTopics(t *testing.T) {
 	}
 }
 
-// Texts of equal vectors stand in the caller's order, however many there are.
+// Texts with equal vectors are in the caller's order, however many there are.
 func TestEqualVectors(t *testing.T) {
 	vectors := slices.Repeat(clusters(1, 1, 64), 5000)
 	x := index(t, segment(t, vectors, 64).Live(nil))
@@ -250,7 +249,7 @@ func TestEqualVectors(t *testing.T) {
 	}
 }
 
-// A vector without a direction is refused, whoever gives it.
+// A vector without a direction is rejected everywhere.
 func TestNoVector(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, v := range [][]float32{nil, {}, {0, 0}, {1, nan}, {inf, 1}, {-inf, 0}} {
@@ -276,7 +275,7 @@ func TestNoVector(t *testing.T) {
 	}
 }
 
-// What is kept of a vector has its direction, however long it is.
+// A quantized vector has the direction of the original, whatever its length.
 func TestQuantize(t *testing.T) {
 	for _, v := range [][]float32{{3e38, -3e38, 1e38}, {1e-40, 0, -1e-40}, {1}, {-.5, .25, .125, 0}} {
 		kept, err := dense.Quantize(v)

@@ -5,8 +5,8 @@ import (
 	"hash/crc32"
 )
 
-// Seal puts the right sums into an image that was changed, but not into its vectors, as far
-// as the header leads.
+// Seal corrects the checksums of a modified image, and of every other vector, as far as the header
+// is usable.
 func Seal(image []byte) {
 	if len(image) < headerSize {
 		return
@@ -18,7 +18,7 @@ func Seal(image []byte) {
 		for i, bytes := range section[:vectorsSection] {
 			binary.LittleEndian.PutUint32(image[sumsAt+4*i:], crc32.Checksum(bytes, castagnoli))
 		}
-		for t := 0; t < z.texts && z.dimensions > 0; t += 2 { // every other one keeps its damage
+		for t := 0; t < z.texts && z.dimensions > 0; t += 2 { // the others stay damaged
 			row := section[vectorsSection][t*z.stride():][:z.stride()]
 			binary.LittleEndian.PutUint32(row, crc32.Checksum(row[sumBytes:], castagnoli))
 		}
@@ -27,8 +27,8 @@ func Seal(image []byte) {
 	binary.LittleEndian.PutUint32(image[headerSum:], crc32.Checksum(image[:headerSum], castagnoli))
 }
 
-// Stride is the bytes of a vector in an image.
+// Stride returns the size of a vector in an image.
 func Stride(dimensions int) int { return sizes{1, dimensions}.stride() }
 
-// Rest is the bytes of all vectors in an image.
+// Rest returns the size of all vectors in an image.
 func Rest(texts, dimensions int) int { return int(sizes{texts, dimensions}.bytes()[vectorsSection]) }

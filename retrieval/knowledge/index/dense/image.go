@@ -27,8 +27,8 @@ import (
 //	codes    by text, a bit for each dimension: 1 where the vector is above the mean
 //	vectors  by text, CRC-32C of what follows and the vector as Quantize returns it
 //
-// The first three are read when a segment is opened, a tenth of it all. A vector is checked
-// by its own sum when it is read.
+// The first three, a tenth of the image, are checked when a segment is opened. A vector is checked
+// by its own checksum when it is read.
 const (
 	magic      = "SNdense\n"
 	format     = 1
@@ -51,38 +51,38 @@ const (
 	sections
 )
 
-// sumBytes is the length of the checksum before a vector.
+// sumBytes is the size of the checksum before a vector.
 const sumBytes = 4
 
 const (
-	// MaxTexts is how many texts a segment holds at most.
+	// MaxTexts is the most texts of a segment.
 	MaxTexts = 1 << 24
-	// MaxDimensions is how many dimensions vectors have at most: no model is known with more
-	// than a fourth of it.
+	// MaxDimensions is the most dimensions of a vector. No known model has more than a fourth of
+	// it.
 	MaxDimensions = 1 << 14
 )
 
 var (
-	// ErrDamaged is in the error of an image that is not as it was written.
+	// ErrDamaged is wrapped by the error for an image that is not as it was written.
 	ErrDamaged = errors.New("damaged vectors")
-	// ErrVersion is in the error of an image that is whole but of another format or space: it
-	// must be made again.
+	// ErrVersion is wrapped by the error for an intact image of another format or space: it must
+	// be made again.
 	ErrVersion = errors.New("vectors of another version")
 )
 
 // castagnoli is the polynomial that processors have an instruction for.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sizes are what a header gives.
+// sizes are the sizes in a header.
 type sizes struct{ texts, dimensions int }
 
-// words is the number of words of a code.
+// words returns the number of words of a code.
 func (z sizes) words() int { return (z.dimensions + 63) / 64 }
 
-// stride is the bytes of a vector with its checksum.
+// stride returns the size of a vector with its checksum.
 func (z sizes) stride() int { return sumBytes + scaleBytes + z.dimensions }
 
-// bytes returns the length of each section, padded.
+// bytes returns the size of each section, padded.
 func (z sizes) bytes() [sections]uint64 {
 	n, d := uint64(z.texts), uint64(z.dimensions)
 	return [sections]uint64{
@@ -101,7 +101,7 @@ func (z sizes) total() uint64 {
 	return n
 }
 
-// split returns the sections of an image of that size.
+// split returns the sections of an image with these sizes.
 func (z sizes) split(image []byte) (section [sections][]byte) {
 	at := uint64(headerSize)
 	for i, size := range z.bytes() {
@@ -113,8 +113,8 @@ func (z sizes) split(image []byte) (section [sections][]byte) {
 
 func padded(n uint64) uint64 { return (n + 7) &^ 7 }
 
-// Build returns the image of a segment of texts that have vectors in a space: vector
-// returns that of a text as Quantize did, nil for one that has none.
+// Build returns the image of a segment of texts that have vectors in a space. vector returns the
+// vector of a text in the form of Quantize, nil if it has none.
 func Build(space string, texts, dimensions int, vector func(text int) []byte) ([]byte, error) {
 	if texts < 0 || texts > MaxTexts || dimensions <= 0 || dimensions > MaxDimensions {
 		return nil, fmt.Errorf("%d vectors of %d dimensions: too many", texts, dimensions)
@@ -161,9 +161,9 @@ func Build(space string, texts, dimensions int, vector func(text int) []byte) ([
 	return image, nil
 }
 
-// Open returns the segment of an image that Build returned for a space. It keeps the image:
-// the caller must not change it afterwards. The image may go when nothing holds owner any
-// more, which the Segment does; nil where it stays by itself.
+// Open returns the segment of an image that Build returned for a space. It keeps the image: the
+// caller must not change it afterwards. The Segment keeps owner alive, which owns the image; nil
+// if none is needed.
 func Open(image []byte, space string, owner any) (*Segment, error) {
 	number := func(at int) uint32 { return binary.LittleEndian.Uint32(image[at:]) }
 	if len(image) < headerSize || string(image[:len(magic)]) != magic || crc32.Checksum(image[:headerSum], castagnoli) != number(headerSum) {
@@ -185,11 +185,12 @@ func Open(image []byte, space string, owner any) (*Segment, error) {
 			return nil, damaged(name)
 		}
 	}
-	// The set is copied: a file that is cut later must not look like one of fewer vectors.
+	// The set is copied, so that a file that is truncated later does not seem to have fewer
+	// vectors.
 	s := &Segment{sizes: z, owner: owner, set: slices.Clone(words(section[setSection])), codes: words(section[codesSection]), vectors: section[vectorsSection]}
 	for at := range z.dimensions + 1 {
 		c := math.Float32frombits(binary.LittleEndian.Uint32(section[centerSection][4*at:]))
-		if !(math.Abs(float64(c)) <= math.Sqrt2*2) { // NaN too; of vectors of length 1, with a margin
+		if !(math.Abs(float64(c)) <= math.Sqrt2*2) { // rejects NaN, too; vectors have length 1, plus a margin
 			return nil, damaged("center")
 		}
 		s.center = append(s.center, c)
@@ -215,11 +216,11 @@ func zeros(b []byte) bool {
 	return true
 }
 
-// inPlace tells whether numbers in memory stand as they stand in an image.
+// inPlace reports whether numbers have the same representation in memory as in an image.
 var inPlace = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// words returns the numbers of a section where they lie, or a copy where that cannot be: on a
-// big-endian processor or out of line in memory.
+// words returns the numbers of a section in place, or a copy if that is impossible: on a
+// big-endian processor or for unaligned memory.
 func words(section []byte) []uint64 {
 	first := unsafe.Pointer(unsafe.SliceData(section))
 	if inPlace && uintptr(first)%unsafe.Alignof(uint64(0)) == 0 {

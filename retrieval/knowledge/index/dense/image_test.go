@@ -16,15 +16,15 @@ import (
 	"sidenote/retrieval/knowledge/index/dense"
 )
 
-// someVectors are few enough to change each of their bytes; one text has none.
+// someVectors returns few enough vectors to change each of their bytes; one text has none.
 func someVectors() [][]float32 {
 	vectors := clusters(1, 30, 40)
 	vectors[5] = nil
 	return vectors
 }
 
-// Every byte that is not as it was written, that is missing or too many is noticed: when
-// the image is opened or, in a vector, when it is read; and nothing panics.
+// Every changed, missing or additional byte is noticed when the image is opened or, in a vector,
+// when it is read; and nothing panics.
 func TestDamageIsNoticed(t *testing.T) {
 	whole := image(t, someVectors(), 40)
 	read := func(image []byte) error {
@@ -55,14 +55,14 @@ func TestDamageIsNoticed(t *testing.T) {
 	}
 }
 
-// unread tells whether a byte is of the vector of the text that has none, which no search
-// reads.
+// unread reports whether a byte belongs to the vector of the text that has none, which is never
+// read.
 func unread(at, length int) bool {
 	first := length - dense.Rest(30, 40) + 5*dense.Stride(40)
 	return first <= at && at < first+dense.Stride(40)
 }
 
-// An image of another format or space is whole, and yet not to be used.
+// An image of another format or space is intact, but rejected.
 func TestOtherVersions(t *testing.T) {
 	other := image(t, someVectors(), 40)
 	other[8]++
@@ -75,11 +75,11 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// Whatever lies in a file, and be its sums right, nothing panics.
+// Nothing panics, whatever a file contains, even if its checksums are right.
 func FuzzOpen(f *testing.F) {
 	whole := image(f, someVectors(), 40)
 	f.Add(whole)
-	for i := range 60 { // the sums of sections stay right, the contents do not
+	for i := range 60 { // right checksums of wrong sections
 		bad := slices.Clone(whole)
 		bad[12+i*(len(bad)-12)/60] ^= 0xff
 		f.Add(bad)
@@ -113,7 +113,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// A segment is the same from a file, from memory, and out of line in memory.
+// A segment is the same from a file, from memory, and from unaligned memory.
 func TestOpenFile(t *testing.T) {
 	const n = 3000
 	img := image(t, clusters(1, n, 96), 96)
@@ -121,7 +121,7 @@ func TestOpenFile(t *testing.T) {
 	if err := os.WriteFile(name, img, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file := func() *dense.Live { // nothing but the index shall hold the mapping
+	file := func() *dense.Live { // only the index may reference the mapping
 		f, err := bm25.OpenMapped(name)
 		if err != nil {
 			t.Fatal(err)

@@ -7,20 +7,20 @@ import (
 	"math"
 )
 
-// ErrVector is in the error of numbers that have no direction: none, all zero, or one that is
-// not finite.
+// ErrVector is wrapped by the error for numbers without a direction: none, all zero, or one that
+// is not finite.
 var ErrVector = errors.New("not a vector")
 
-// scaleBytes is the length of the scale before the components of a kept vector.
+// scaleBytes is the size of the scale before the components of a quantized vector.
 const scaleBytes = 4
 
-// mostComponent is the greatest component of a kept vector: -128 is not used, so that the
-// opposite of a vector is its negative.
+// mostComponent is the greatest component of a quantized vector: -128 is not used, so that
+// negation is exact.
 const mostComponent = math.MaxInt8
 
-// Quantize returns a vector of length 1 in the direction of v as it is kept: a float32,
-// little-endian, and a signed byte for each component, which is to be multiplied by it. The
-// greatest component is ±127: what is lost moves a cosine by less than .001 in some hundred
+// Quantize returns the vector of length 1 in the direction of v in quantized form: a scale as a
+// little-endian float32, and a signed byte per component, to be multiplied by the scale. The
+// greatest component is ±127. The loss changes a cosine by less than .001 in some hundred
 // dimensions.
 func Quantize(v []float32) ([]byte, error) {
 	unit, err := normal(v)
@@ -40,19 +40,19 @@ func Quantize(v []float32) ([]byte, error) {
 	return kept, nil
 }
 
-// Valid tells whether kept is what Quantize returns of a vector of so many dimensions.
+// Valid reports whether kept is a quantized vector of the given dimensions.
 func Valid(kept []byte, dimensions int) bool {
 	if dimensions <= 0 || len(kept) != scaleBytes+dimensions {
 		return false
 	}
 	s := float64(scaleOf(kept))
-	return s > 0 && s <= 1 // one component at least is 127; not NaN
+	return s > 0 && s <= 1 // at least one component is 127; rejects NaN
 }
 
-// Dimensions returns the number of components of a kept vector.
+// Dimensions returns the number of components of a quantized vector.
 func Dimensions(kept []byte) int { return len(kept) - scaleBytes }
 
-// Components returns the vector that was kept.
+// Components returns the components of a quantized vector.
 func Components(kept []byte) []float32 {
 	v, scale := make([]float32, Dimensions(kept)), scaleOf(kept)
 	for i, c := range kept[scaleBytes:] {
@@ -77,7 +77,7 @@ func normal(v []float32) ([]float64, error) {
 	}
 	square := 0.0
 	for _, c := range v {
-		square += float64(c) / most * (float64(c) / most) // neither too large nor too small for a float64
+		square += float64(c) / most * (float64(c) / most) // neither overflows nor underflows
 	}
 	length := most * math.Sqrt(square)
 	unit := make([]float64, len(v))

@@ -13,23 +13,24 @@ import (
 )
 
 const (
-	// rescored is how many vectors are compared exactly at least: of the best 10 of a hundred
-	// thousand real ones 1 in 200 is not among them, of 300 it is 1 in 50 to 20.
+	// rescored is the least number of vectors that are compared exactly. With a hundred thousand
+	// real vectors, 1 in 200 of the ten best is not among them; with 300 instead of 1000 it is 1
+	// in 50 to 20.
 	rescored = 1000
 	// fewVectors is the number of vectors up to which all are compared exactly.
 	fewVectors = 2 * rescored
 )
 
-// A Ref is a text: the number of its segment in the Index, and its ordinal there.
+// A Ref identifies a text: the number of its segment in the Index, and its ordinal there.
 type Ref struct{ Segment, Text int }
 
-// A Hit is a text with the cosine of the angle between its vector and a question's.
+// A Hit is a text with the cosine of its vector and a question's.
 type Hit struct {
 	Ref
 	Cosine float64
 }
 
-// An Index is searched with Search. The zero Index is empty.
+// An Index is a search index of vectors. The zero Index is empty.
 type Index struct {
 	segments   []*Live
 	dimensions int
@@ -38,9 +39,8 @@ type Index struct {
 	scratch    sync.Pool // *[]uint16
 }
 
-// NewIndex returns the index of the live vectors of segments, of which some may be nil.
-// compare orders texts of equal cosines. Segments whose vectors have other dimensions than
-// those of the first are an error.
+// NewIndex returns the index of the live vectors of segments, some of which may be nil. compare
+// orders texts of equal cosines. It is an error if segments have vectors of different dimensions.
 func NewIndex(segments []*Live, compare func(a, b Ref) int) (*Index, error) {
 	x := &Index{segments: segments, compare: compare}
 	for _, l := range segments {
@@ -60,21 +60,21 @@ func NewIndex(segments []*Live, compare func(a, b Ref) int) (*Index, error) {
 // Len returns the number of live vectors.
 func (x *Index) Len() int { return x.vectors }
 
-// Has tells whether a text has a vector.
+// Has reports whether a text has a vector.
 func (x *Index) Has(ref Ref) bool { return x.segments[ref.Segment].Has(ref.Text) }
 
 // A Question is a vector to search for.
 type Question struct {
 	unit       []float64
-	components []int64 // of unit, divided by scale
+	components []int64 // unit divided by scale
 	scale      float64
 }
 
-// questionScale is the greatest component of a question: the sum of products with components
-// of vectors fits 64 bits in any number of dimensions.
+// questionScale is the greatest component of a question: the dot product with a vector fits into
+// 64 bits for any number of dimensions.
 const questionScale = math.MaxInt16
 
-// NewQuestion returns the question of a vector of any length.
+// NewQuestion returns a Question for a vector of any length.
 func NewQuestion(v []float32) (*Question, error) {
 	unit, err := normal(v)
 	if err != nil {
@@ -92,7 +92,7 @@ func NewQuestion(v []float32) (*Question, error) {
 	return q, nil
 }
 
-// Vector returns the question of a text that has a vector.
+// Vector returns the vector of a text as a Question.
 func (x *Index) Vector(ref Ref) (*Question, error) {
 	defer runtime.KeepAlive(x)
 	s := x.segments[ref.Segment].segment
@@ -103,11 +103,12 @@ func (x *Index) Vector(ref Ref) (*Question, error) {
 	return NewQuestion(Components(kept))
 }
 
-// Search returns the at most k texts with the greatest cosines, the greatest first: those
-// that are not among the best by their bits may be missing. allow are by segment the texts
-// that may be found, bits as in Live; nil are all. The cosines are exact to .001.
+// Search returns at most k texts with the greatest cosines, greatest first. It may miss texts that
+// are not among the best by their bits. allow restricts the result, per segment, to texts, as bits
+// like in Live; nil allows all. The cosines are exact to .001.
 //
-// Errors are a vector of other dimensions, a damaged one that was read, and ctx's.
+// It returns an error for a vector of other dimensions, for a damaged vector that was read, and
+// when ctx ends.
 func (x *Index) Search(ctx context.Context, q *Question, k int, allow [][]uint64) ([]Hit, error) {
 	defer runtime.KeepAlive(x)
 	if x.vectors == 0 || k <= 0 {
@@ -133,8 +134,7 @@ func (x *Index) Search(ctx context.Context, q *Question, k int, allow [][]uint64
 	return x.score(ctx, q, candidates, k)
 }
 
-// allowed returns by segment the live texts with vectors that may be found, and how many they
-// are.
+// allowed returns, per segment, the live texts with vectors that may be found, and their number.
 func (x *Index) allowed(allow [][]uint64) (sets [][]uint64, n int) {
 	sets = make([][]uint64, len(x.segments))
 	for i, l := range x.segments {
@@ -182,9 +182,9 @@ func (x *Index) Cosine(q *Question, ref Ref) (float64, error) {
 	return cosine, err
 }
 
-// A SegmentError is about a segment of an Index that is damaged.
+// A SegmentError means that a segment of an Index is damaged.
 type SegmentError struct {
-	Segment int // its number
+	Segment int // number of the segment
 	Err     error
 }
 
@@ -192,7 +192,7 @@ func (e *SegmentError) Error() string { return fmt.Sprintf("segment %d: %v", e.S
 
 func (e *SegmentError) Unwrap() error { return e.Err }
 
-// cosine compares a vector exactly. Sums of integers are the same on every machine.
+// cosine returns the exact cosine of a vector. Integer sums are the same on every machine.
 func (s *Segment) cosine(q *Question, text int) (float64, error) {
 	kept, err := s.kept(text)
 	if err != nil {
@@ -233,12 +233,12 @@ func (t *top) add(h Hit) {
 	t.hits = t.hits[:min(len(t.hits), t.k)]
 }
 
-// buckets is the number of steps in which cosines are estimated, from -2 to 2.
+// buckets is the number of steps of estimated cosines, from -2 to 2.
 const buckets = 4096
 
-// nearest appends the n texts of sets that are nearest to the question by their bits. A
-// distance in bits is another angle in each segment, for the angles are seen from another
-// mean: what is compared is the cosine to expect.
+// nearest appends the n texts of sets that are nearest to the question by their bits. Distances in
+// bits are not comparable between segments, because their means differ; it compares the expected
+// cosines.
 func (x *Index) nearest(ctx context.Context, q *Question, sets [][]uint64, n int, found []Ref) ([]Ref, error) {
 	texts := 0
 	for i := range sets {
@@ -250,8 +250,8 @@ func (x *Index) nearest(ctx context.Context, q *Question, sets [][]uint64, n int
 		*room = make([]uint16, texts)
 	}
 	defer x.scratch.Put(room)
-	var expected [buckets]int            // how many texts are in each
-	steps := make([][]uint16, len(sets)) // by segment, by distance: its bucket
+	var expected [buckets]int            // number of texts in each bucket
+	steps := make([][]uint16, len(sets)) // bucket, by segment and distance
 	distances := *room
 	for i, set := range sets {
 		if len(set) == 0 {
@@ -268,7 +268,7 @@ func (x *Index) nearest(ctx context.Context, q *Question, sets [][]uint64, n int
 		}
 		steps[i], distances = step, distances[64*len(set):]
 	}
-	last, above := buckets-1, 0 // the bucket that is taken in part, and how many are in those above it
+	last, above := buckets-1, 0 // the bucket that is taken in part, and the number of texts above it
 	for ; last > 0 && above+expected[last] < n; last-- {
 		above += expected[last]
 	}
@@ -277,7 +277,7 @@ func (x *Index) nearest(ctx context.Context, q *Question, sets [][]uint64, n int
 		if len(set) == 0 {
 			continue
 		}
-		below := func(step int) uint16 { // the first distance of that step or a lower one
+		below := func(step int) uint16 { // the least distance with that bucket or a lower one
 			return uint16(sort.Search(len(steps[i]), func(d int) bool { return int(steps[i][d]) <= step }))
 		}
 		near, far := below(last), below(last-1)
@@ -298,8 +298,8 @@ func (x *Index) nearest(ctx context.Context, q *Question, sets [][]uint64, n int
 	return found, nil
 }
 
-// question returns the code of a question, and by distance from it the bucket of the cosine
-// to expect, which never rises.
+// question returns the code of a question, and by distance from it the bucket of the expected
+// cosine, which never increases.
 func (s *Segment) question(q *Question) (code []uint64, step []uint16) {
 	code, step = make([]uint64, s.words()), make([]uint16, s.dimensions+1)
 	square, mean := 0.0, 0.0
@@ -319,9 +319,9 @@ func (s *Segment) question(q *Question) (code []uint64, step []uint16) {
 }
 
 const (
-	// pause is how many texts, or words of a set, are between two looks at a context.
+	// pause is how many texts, or words of a set, are processed between checks of the context.
 	pause = 1 << 9
-	// noDistance is that of a text which is not in a set.
+	// noDistance marks a text that is not in a set.
 	noDistance = math.MaxUint16
 )
 
@@ -355,7 +355,7 @@ func (s *Segment) measureAll(ctx context.Context, code, set []uint64, distances 
 	return nil
 }
 
-// distance returns in how many bits a code differs from the beginning of others.
+// distance returns the number of bits in which code differs from the beginning of other.
 func distance(code, other []uint64) (d int) {
 	other = other[:len(code)]
 	for len(code) >= 2 && len(other) >= 2 {
