@@ -5,12 +5,15 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/flate"
-	"compress/zlib"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/adler32"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -57,8 +60,49 @@ func Paragraph(style, text string) string {
 	return `<w:p><w:pPr><w:pStyle w:val="` + style + `"/></w:pPr><w:r><w:t xml:space="preserve">` + text + `</w:t></w:r></w:p>`
 }
 
-// ZipBomb returns a DOCX file with size bytes of text in one paragraph.
-func ZipBomb(size int64) []byte { return docxOf(io.LimitReader(letters{}, size)) }
+// ZipBomb returns a DOCX file with size bytes of text in one paragraph; size is a multiple of a MiB.
+func ZipBomb(size int64) []byte {
+	block := bytes.Repeat([]byte("x"), 1<<20)
+	times := int(size / int64(len(block)))
+	sum := crc32.NewIEEE()
+	packed := repeated(sum, documentHead, block, times)
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	part, err := z.CreateRaw(&zip.FileHeader{
+		Name: "word/document.xml", Method: zip.Deflate, CRC32: sum.Sum32(),
+		UncompressedSize64: uint64(len(documentHead) + times*len(block)), CompressedSize64: uint64(len(packed)), //nolint:gosec // no size is negative
+	})
+	if err == nil {
+		_, err = part.Write(packed)
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return b.Bytes()
+}
+
+// repeated compresses a head and then a block so many times, and adds both to a checksum. The
+// block is compressed once: what follows a flush refers to nothing before it.
+func repeated(sum hash.Hash32, head string, block []byte, times int) []byte {
+	flushed := func(data []byte) []byte {
+		var b bytes.Buffer
+		w, err := flate.NewWriter(&b, flate.BestSpeed)
+		if err == nil {
+			_, err = w.Write(data)
+			err = errors.Join(err, w.Flush())
+		}
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		return b.Bytes()
+	}
+	_, _ = io.WriteString(sum, head)
+	for range times {
+		_, _ = sum.Write(block)
+	}
+	const end = "\x03\x00" // a last block without data
+	return slices.Concat(flushed([]byte(head)), bytes.Repeat(flushed(block), times), []byte(end))
+}
 
 // DeepDOCX returns a DOCX file of nested tables that are never closed.
 func DeepDOCX(depth int) []byte {
@@ -66,8 +110,11 @@ func DeepDOCX(depth int) []byte {
 }
 
 func docxOf(text io.Reader) []byte {
-	return Zip(map[string]io.Reader{"word/document.xml": io.MultiReader(strings.NewReader(`<w:document xmlns:w="w"><w:body><w:p><w:r><w:t>`), text)})
+	return Zip(map[string]io.Reader{"word/document.xml": io.MultiReader(strings.NewReader(documentHead), text)})
 }
+
+// documentHead begins a document of one paragraph.
+const documentHead = `<w:document xmlns:w="w"><w:body><w:p><w:r><w:t>`
 
 // ZipClaim returns a DOCX file of a megabyte of text that claims an uncompressed size of size
 // bytes.
@@ -124,19 +171,15 @@ func PDF(pages ...string) []byte {
 
 // PDFBomb returns a file with a page of size bytes of drawing instructions, compressed.
 func PDFBomb(size int64) []byte {
-	var packed bytes.Buffer
-	w, _ := zlib.NewWriterLevel(&packed, zlib.BestSpeed)
-	_, _ = io.WriteString(w, "BT /F1 12 Tf 72 720 Td 14 TL\n")
-	line := []byte(strings.Repeat("(bomb) Tj T*\n", 5000))
-	for n := int64(0); n < size; n += int64(len(line)) {
-		_, _ = w.Write(line)
-	}
-	_ = w.Close()
+	block := bytes.Repeat([]byte("(bomb) Tj T*\n"), 5000)
+	sum := adler32.New()
+	drawing := repeated(sum, "BT /F1 12 Tf 72 720 Td 14 TL\n", block, int(size/int64(len(block)))+1)
+	packed := slices.Concat([]byte{0x78, 0x01}, drawing, sum.Sum(nil)) // as package zlib has it
 	return assemble([]string{
 		"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
 		"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
 		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> /Contents 5 0 R >>",
-		fmt.Sprintf("<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream", packed.Len(), packed.String()),
+		fmt.Sprintf("<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream", len(packed), packed),
 	})
 }
 
