@@ -16,7 +16,7 @@ type hasty struct {
 	panics   bool
 }
 
-func (h *hasty) Prompt(*retrieval.Query) bool { return true }
+func (h *hasty) AnswersAtOnce(*retrieval.Query) bool { return true }
 
 func (h *hasty) Retrieve(ctx context.Context, q retrieval.Query) (res retrieval.Result, err error) {
 	err = h.Find(ctx, &q, &res)

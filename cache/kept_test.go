@@ -61,7 +61,7 @@ func (k *keeper) Label(hits []*retrieval.Hit, add func(retrieval.Label)) error {
 // keeping returns an engine whose pipeline selects two sources and excludes the rest of fifty.
 func keeping() *keeper {
 	r := retrieval.Result{Bases: question("").Bases, Floor: 3.5, Retrieved: 50, Unique: 49}
-	var fallen []retrieval.Excluded
+	var excluded []retrieval.Excluded
 	for i := range 50 {
 		s := retrieval.Source{
 			Type: "rag", Knowledge: "docs", Doc: fmt.Sprintf("handbook/people/part-%02d.md", i), Chunk: i % 3, Score: float64(9<<20-i*12345) / (1 << 20),
@@ -78,11 +78,11 @@ func keeping() *keeper {
 			Reason: retrieval.ExcludedTopK, Detail: "after the best 6",
 		}
 		if i > 30 {
-			x.Reason, x.Detail, x.Least = retrieval.ExcludedScore, "", 9.5
+			x.Reason, x.Detail, x.MinScore = retrieval.ExcludedScore, "", 9.5
 		}
-		fallen = append(fallen, x)
+		excluded = append(excluded, x)
 	}
-	r.Fallen = retrieval.NewExcludedList(fallen)
+	r.Excluded = retrieval.NewExcludedList(excluded)
 	return &keeper{res: r}
 }
 

@@ -36,7 +36,7 @@ const (
 	SetError   Outcome = "store_error" // a value could not be written
 )
 
-// An Of caches values of one type in tiers.
+// A Tiered caches values of one type in tiers.
 //
 // A tier that fails, hangs, or loses or mixes up values costs time, never correctness: everything
 // but an intact value of the exact key is a miss.
@@ -45,18 +45,18 @@ const (
 // misses, one search. A flight continues when its callers leave, and its late value is still
 // written to the tiers.
 //
-// Only Observe, Size and Left may be nil, and Empty if Left is set. The fields must not change
-// once it is in use.
-type Of[V any] struct {
+// Only Observe, Size and Remaining may be nil, and Empty if Remaining is set. The fields must not
+// change once it is in use.
+type Tiered[V any] struct {
 	Kind  Kind
 	Tiers []Tier // nearest first; a value found in a far one is written to the nearer ones
 
 	Encode func(Key, V) []byte          // returns the sealed value (see Seal); nil if it is too large to store
 	Decode func(Key, []byte) (V, error) // reverses Encode; anything else is a Mismatch
 	Empty  func(V) bool                 // reports whether a value gets the EmptyTTL of a tier
-	// Left returns the remaining lifetime of a value, in all tiers; if it is not positive, the
+	// Remaining returns the remaining lifetime of a value, in all tiers; if it is not positive, the
 	// value is a miss. If nil, the tiers determine the lifetime.
-	Left func(V) time.Duration
+	Remaining func(V) time.Duration
 	// Size returns the approximate memory of a decoded value, for caching it beside the nearest
 	// tier; negative if it must not be cached there.
 	Size func(V) int
@@ -84,15 +84,15 @@ type Search[V any] struct {
 	Complete func(context.Context, *V) error
 	// Find computes the value. It is cached if whole is true.
 	Find func(context.Context) (v V, whole bool, err error)
-	// Prompt says that Find does not block. Without a far tier, a caller then calls it directly,
+	// Immediate says that Find does not block. Without a far tier, a caller then calls it directly,
 	// since sharing a flight would take longer.
-	Prompt bool
+	Immediate bool
 }
 
-// Near looks in the nearest tier; it hits only if the value is already decoded. The digest of the
-// key is made of id, which contains the schema, the kind and everything that the value depends on.
-// On a miss, pass l to Far.
-func (c *Of[V]) Near(ctx context.Context, tenant string, id []byte, l *Lookup[V]) (v V, hit bool) {
+// Decoded looks in the nearest tier; it hits only if the value is already decoded. The digest of
+// the key is made of id, which contains the schema, the kind and everything that the value depends
+// on. On a miss, pass l to Load.
+func (c *Tiered[V]) Decoded(ctx context.Context, tenant string, id []byte, l *Lookup[V]) (v V, hit bool) {
 	l.known = c.recent.get(id)
 	if l.known != nil {
 		l.key, l.name = l.known.key, l.known.name
@@ -116,9 +116,9 @@ type Found[V any] struct {
 	Err   error         // of the search; a panic of it is an error, too
 }
 
-// Far continues after a miss of Near: with the undecoded value of the nearest tier, a far tier, or
-// s.Find. It returns false if ctx ends first. id must be that of Near.
-func (c *Of[V]) Far(ctx context.Context, id []byte, l Lookup[V], s Search[V]) (Found[V], bool) {
+// Load continues after a miss of Decoded: with the undecoded value of the nearest tier, a far tier,
+// or s.Find. It returns false if ctx ends first. id must be that of Decoded.
+func (c *Tiered[V]) Load(ctx context.Context, id []byte, l Lookup[V], s Search[V]) (Found[V], bool) {
 	start := time.Now()
 	value, err := l.value, l.err
 	l.known, l.value, l.err = nil, nil, nil
@@ -129,7 +129,7 @@ func (c *Of[V]) Far(ctx context.Context, id []byte, l Lookup[V], s Search[V]) (F
 	if ctx.Err() != nil { // the caller has left, so no search is started
 		return Found[V]{}, false
 	}
-	if s.Prompt && c.alone() {
+	if s.Immediate && c.alone() {
 		return c.find(ctx, l, s), true
 	}
 	flight := c.flights.DoChan(l.name, func() (any, error) { return c.fly(ctx, l, s), nil })
@@ -146,9 +146,9 @@ func (c *Of[V]) Far(ctx context.Context, id []byte, l Lookup[V], s Search[V]) (F
 	return landed.Val.(Found[V]), true
 }
 
-// Put stores v in all tiers, replacing the value of the same id; see Near. It returns when v is
+// Put stores v in all tiers, replacing the value of the same id; see Decoded. It returns when v is
 // written; write errors are only observed.
-func (c *Of[V]) Put(ctx context.Context, tenant string, id []byte, v V) {
+func (c *Tiered[V]) Put(ctx context.Context, tenant string, id []byte, v V) {
 	l := Lookup[V]{key: digestKey(c.Kind, tenant, id)}
 	l.name = l.key.String()
 	if l.value = c.Encode(l.key, v); l.value != nil {
@@ -158,19 +158,19 @@ func (c *Of[V]) Put(ctx context.Context, tenant string, id []byte, v V) {
 
 var errNotKept = errors.New("not kept")
 
-// Kept returns the value of id from a tier; see Near. On a miss it does not search.
-func (c *Of[V]) Kept(ctx context.Context, tenant string, id []byte) (v V, ok bool) {
+// Get returns the value of id from a tier; see Decoded. On a miss it does not search.
+func (c *Tiered[V]) Get(ctx context.Context, tenant string, id []byte) (v V, ok bool) {
 	var l Lookup[V]
-	if v, hit := c.Near(ctx, tenant, id, &l); hit {
+	if v, hit := c.Decoded(ctx, tenant, id, &l); hit {
 		return v, true
 	}
 	none := func(context.Context) (v V, whole bool, err error) { return v, false, errNotKept }
-	f, landed := c.Far(ctx, id, l, Search[V]{Prompt: true, Find: none})
+	f, landed := c.Load(ctx, id, l, Search[V]{Immediate: true, Find: none})
 	return f.Value, landed && f.Hit
 }
 
 // remember caches a decoded value for as long as the nearest tier has it.
-func (c *Of[V]) remember(id []byte, l *Lookup[V], v V) {
+func (c *Tiered[V]) remember(id []byte, l *Lookup[V], v V) {
 	size := len(l.value)
 	if c.Size != nil {
 		size = c.Size(v)
@@ -181,7 +181,7 @@ func (c *Of[V]) remember(id []byte, l *Lookup[V], v V) {
 }
 
 // fly serves all callers that wait for l.
-func (c *Of[V]) fly(ctx context.Context, l Lookup[V], s Search[V]) Found[V] {
+func (c *Tiered[V]) fly(ctx context.Context, l Lookup[V], s Search[V]) Found[V] {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
 	defer cancel()
@@ -201,7 +201,7 @@ func (c *Of[V]) fly(ctx context.Context, l Lookup[V], s Search[V]) Found[V] {
 }
 
 // find calls s.Find and stores its value in all tiers.
-func (c *Of[V]) find(ctx context.Context, l Lookup[V], s Search[V]) (f Found[V]) {
+func (c *Tiered[V]) find(ctx context.Context, l Lookup[V], s Search[V]) (f Found[V]) {
 	defer recovered(&f.Err) // a panic would end the process
 	v, whole, err := s.Find(ctx)
 	if err == nil && whole {
@@ -211,17 +211,17 @@ func (c *Of[V]) find(ctx context.Context, l Lookup[V], s Search[V]) (f Found[V])
 }
 
 // keepFound stores v, found for l, in all tiers.
-func (c *Of[V]) keepFound(ctx context.Context, l *Lookup[V], v V) {
+func (c *Tiered[V]) keepFound(ctx context.Context, l *Lookup[V], v V) {
 	if l.value = c.Encode(l.key, v); l.value != nil {
 		c.keep(ctx, len(c.Tiers), *l, v)
 	}
 }
 
 // alone reports whether there is no far tier.
-func (c *Of[V]) alone() bool { return len(c.Tiers) == 1 }
+func (c *Tiered[V]) alone() bool { return len(c.Tiers) == 1 }
 
 // judge evaluates what a tier returned. After a Hit, l holds the value.
-func (c *Of[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, err error, complete func(context.Context, *V) error) (v V, _ Outcome) {
+func (c *Tiered[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, err error, complete func(context.Context, *V) error) (v V, _ Outcome) {
 	event := Event{Tier: c.Tiers[at].Name}
 	outdated := false
 	if err == nil && value != nil {
@@ -256,7 +256,7 @@ func (c *Of[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, e
 }
 
 // read decodes and completes a value. An outdated one counts as missing.
-func (c *Of[V]) read(ctx context.Context, key Key, value []byte, complete func(context.Context, *V) error) (v V, outdated bool, err error) {
+func (c *Tiered[V]) read(ctx context.Context, key Key, value []byte, complete func(context.Context, *V) error) (v V, outdated bool, err error) {
 	if v, err = c.Decode(key, value); err != nil {
 		return v, false, err
 	}
@@ -266,11 +266,11 @@ func (c *Of[V]) read(ctx context.Context, key Key, value []byte, complete func(c
 			return v, !wrong, err
 		}
 	}
-	return v, c.Left != nil && c.Left(v) <= 0, nil
+	return v, c.Remaining != nil && c.Remaining(v) <= 0, nil
 }
 
 // keep writes l's value to the tiers before end. v is its decoded form.
-func (c *Of[V]) keep(ctx context.Context, end int, l Lookup[V], v V) {
+func (c *Tiered[V]) keep(ctx context.Context, end int, l Lookup[V], v V) {
 	for at := range c.Tiers[:end] {
 		tier := &c.Tiers[at]
 		if l.unwritable&(1<<at) != 0 {
@@ -283,14 +283,14 @@ func (c *Of[V]) keep(ctx context.Context, end int, l Lookup[V], v V) {
 }
 
 // lifetime returns how long tier t should keep v.
-func (c *Of[V]) lifetime(t *Tier, v V) time.Duration {
-	if c.Left != nil {
-		return c.Left(v)
+func (c *Tiered[V]) lifetime(t *Tier, v V) time.Duration {
+	if c.Remaining != nil {
+		return c.Remaining(v)
 	}
 	return t.lifetime(c.Empty(v))
 }
 
-func (c *Of[V]) observe(e Event) {
+func (c *Tiered[V]) observe(e Event) {
 	if c.Observe != nil {
 		e.Kind = c.Kind
 		c.Observe(e)

@@ -11,8 +11,8 @@ import (
 )
 
 // wordLists returns a cache of another type than results, whose near tier keeps nothing.
-func wordLists(tiers ...cache.Tier) *cache.Of[[]string] {
-	return &cache.Of[[]string]{
+func wordLists(tiers ...cache.Tier) *cache.Tiered[[]string] {
+	return &cache.Tiered[[]string]{
 		Kind: "words", Tiers: append([]cache.Tier{{Name: "none", Store: &ttls{}}}, tiers...),
 		Encode: func(k cache.Key, words []string) []byte { return cache.Seal(k, []byte(strings.Join(words, " "))) },
 		Decode: func(k cache.Key, value []byte) ([]string, error) {
@@ -43,10 +43,10 @@ func TestOf(t *testing.T) {
 			words := wordLists(cache.Tier{Name: "far", Store: memory(t, 1<<20), TTL: time.Minute})
 			ask := func(f found) cache.Found[[]string] {
 				var l cache.Lookup[[]string]
-				if _, hit := words.Near(t.Context(), "acme", []byte("id"), &l); hit {
+				if _, hit := words.Decoded(t.Context(), "acme", []byte("id"), &l); hit {
 					t.Error("a hit in a store that keeps nothing")
 				}
-				got, landed := words.Far(t.Context(), []byte("id"), l, cache.Search[[]string]{Find: func(context.Context) ([]string, bool, error) {
+				got, landed := words.Load(t.Context(), []byte("id"), l, cache.Search[[]string]{Find: func(context.Context) ([]string, bool, error) {
 					if f.panics {
 						panic("index out of range")
 					}

@@ -10,7 +10,7 @@ import (
 
 // Plans cache the answers of planners. They are kept only in this process, so that questions of
 // users are never in a store that others can read.
-type Plans struct{ cache Of[retrieval.Plan] }
+type Plans struct{ cache Tiered[retrieval.Plan] }
 
 // NewPlans returns Plans that are cached in tier. observe may be nil.
 func NewPlans(tier Tier, observe func(Event)) *Plans {
@@ -26,7 +26,7 @@ func (p *Plans) Plan(ctx context.Context, tenant string, key []string, find func
 }
 
 // Scores cache the answers of rerankers, only in this process.
-type Scores struct{ cache Of[[]float64] }
+type Scores struct{ cache Tiered[[]float64] }
 
 // NewScores returns Scores that are cached in tier. observe may be nil.
 func NewScores(tier Tier, observe func(Event)) *Scores {
@@ -38,9 +38,9 @@ func (s *Scores) Scores(ctx context.Context, tenant string, key []string, find f
 	return named(ctx, &s.cache, tenant, key, find)
 }
 
-// ofJSON returns an Of that caches values as JSON in one tier.
-func ofJSON[V any](kind Kind, tier Tier, observe func(Event)) Of[V] {
-	return Of[V]{
+// ofJSON returns a Tiered that caches values as JSON in one tier.
+func ofJSON[V any](kind Kind, tier Tier, observe func(Event)) Tiered[V] {
+	return Tiered[V]{
 		Kind: kind, Tiers: []Tier{tier}, Observe: observe, Empty: func(V) bool { return false },
 		Encode: func(k Key, v V) []byte {
 			body, err := json.Marshal(v)
@@ -60,13 +60,13 @@ func ofJSON[V any](kind Kind, tier Tier, observe func(Event)) Of[V] {
 }
 
 // named returns the value that c has for a tenant and key, or calls find.
-func named[V any](ctx context.Context, c *Of[V], tenant string, key []string, find func(context.Context) (V, error)) (none V, _ error) {
+func named[V any](ctx context.Context, c *Tiered[V], tenant string, key []string, find func(context.Context) (V, error)) (none V, _ error) {
 	id := appendNames(c.Kind, append([]string{tenant}, key...))
 	var l Lookup[V]
-	if v, hit := c.Near(ctx, tenant, id, &l); hit {
+	if v, hit := c.Decoded(ctx, tenant, id, &l); hit {
 		return v, nil
 	}
-	f, landed := c.Far(ctx, id, l, Search[V]{Find: func(ctx context.Context) (V, bool, error) {
+	f, landed := c.Load(ctx, id, l, Search[V]{Find: func(ctx context.Context) (V, bool, error) {
 		v, err := find(ctx)
 		return v, true, err
 	}})

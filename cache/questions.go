@@ -14,13 +14,13 @@ import (
 type Questions struct {
 	embedder retrieval.Embedder
 	space    func() retrieval.Space
-	cache    Of[[]float32]
+	cache    Tiered[[]float32]
 }
 
 // NewQuestions returns Questions that embed with embedder and are cached in tier. space returns
 // the current space of the embedder. observe may be nil.
 func NewQuestions(embedder retrieval.Embedder, space func() retrieval.Space, tier Tier, observe func(Event)) *Questions {
-	return &Questions{embedder, space, Of[[]float32]{
+	return &Questions{embedder, space, Tiered[[]float32]{
 		Kind: Embedded, Tiers: []Tier{tier}, Observe: observe,
 		Encode: encodeVector, Decode: decodeVector, Empty: func([]float32) bool { return false },
 	}}
@@ -36,10 +36,10 @@ func (c *Questions) Question(ctx context.Context, tenant, text string) ([]float3
 		id = retrieval.AppendString(id, part)
 	}
 	var l Lookup[[]float32]
-	if v, hit := c.cache.Near(ctx, tenant, id, &l); hit {
+	if v, hit := c.cache.Decoded(ctx, tenant, id, &l); hit {
 		return v, nil
 	}
-	f, landed := c.cache.Far(ctx, id, l, Search[[]float32]{Find: func(ctx context.Context) ([]float32, bool, error) {
+	f, landed := c.cache.Load(ctx, id, l, Search[[]float32]{Find: func(ctx context.Context) ([]float32, bool, error) {
 		vectors, err := c.embedder.Embed(ctx, []string{text})
 		if err == nil && len(vectors) != 1 {
 			err = fmt.Errorf("%d vectors of one question", len(vectors))

@@ -26,8 +26,8 @@ const (
 // Cache, CacheKey, Lookups, Took, Partial, Provisional, Degraded, Planned, Reranked, Graded and
 // Texts are not stored. It returns nil if the result is too large.
 func Encode(k Key, r retrieval.Result) []byte {
-	fallen := r.Fallen.Packed(r.Floor)
-	size := sizeOf(r) + len(fallen)
+	list := r.Excluded.Packed(r.Floor)
+	size := sizeOf(r) + len(list)
 	if size > maxBody {
 		return nil
 	}
@@ -43,7 +43,7 @@ func Encode(k Key, r retrieval.Result) []byte {
 	for i := range r.Sources {
 		b = e.source(b, &r.Sources[i])
 	}
-	b = retrieval.AppendString(b, fallen)
+	b = retrieval.AppendString(b, list)
 	b = appendCount(b, len(r.Bases), r.Bases == nil)
 	for _, ref := range r.Bases {
 		b = retrieval.AppendString(b, ref.Knowledge)
@@ -75,8 +75,8 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 			d.source(&r.Sources[i])
 		}
 	}
-	fallen, whole := retrieval.ReadExcludedList(d.String(), r.Floor)
-	if r.Fallen = fallen; !whole {
+	list, whole := retrieval.ReadExcludedList(d.String(), r.Floor)
+	if r.Excluded = list; !whole {
 		d.Fail()
 	}
 	if n, ok := d.Count(minRef); ok {

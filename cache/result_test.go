@@ -23,10 +23,10 @@ func answer() retrieval.Result {
 			{Type: "rag", Knowledge: "faq", Doc: "ff\xff\x00.md", Score: -0.5, RerankScore: new(0.25), GradeScore: new(0.75), Grade: retrieval.GradeRelevant},
 			{Type: "rag", Knowledge: "faq", Doc: "b.md", Grade: retrieval.GradeAmbiguous},
 		},
-		Fallen: retrieval.NewExcludedList([]retrieval.Excluded{
+		Excluded: retrieval.NewExcludedList([]retrieval.Excluded{
 			{Knowledge: "docs", Doc: "old.md", Reason: retrieval.ExcludedDup, Detail: "duplicate of leave.md#3"},
 			{Knowledge: "docs", Doc: "off.md", Score: 2, RerankScore: new(0.5), GradeScore: new(0.0), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0 < 0.3"},
-			{Knowledge: "docs", Doc: "far.md", Score: 1, RerankScore: new(0.0), Reason: retrieval.ExcludedScore, Least: 2.5},
+			{Knowledge: "docs", Doc: "far.md", Score: 1, RerankScore: new(0.0), Reason: retrieval.ExcludedScore, MinScore: 2.5},
 		}),
 		Bases:     question("").Bases,
 		Floor:     3,
@@ -154,14 +154,14 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 	})
 	return retrieval.Result{
 		Sources: optional(rapid.SliceOfN(source, 0, 9)).Draw(t, "sources"),
-		Fallen: retrieval.NewExcludedList(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Excluded {
+		Excluded: retrieval.NewExcludedList(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Excluded {
 			s := source.Draw(t, "source")
 			x := retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, At: s.At}
 			if !s.At.Kept {
 				x.Name, x.Section = s.Name, s.Section
 			}
 			if x.Reason = retrieval.ExcludedScore; rapid.Bool().Draw(t, "low") {
-				x.Least = score.Draw(t, "least")
+				x.MinScore = score.Draw(t, "least")
 			} else {
 				x.Reason, x.Detail = retrieval.ExcludeReason(text.Draw(t, "reason")), text.Draw(t, "detail")
 			}

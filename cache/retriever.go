@@ -13,17 +13,17 @@ import (
 // A Retriever is a cache in front of one base, or of several that are searched together
 // (Candidates), or of the whole pipeline (Selected). A result is stored if it is complete, final
 // and of the requested generations. Without a far tier, candidates that are found without waiting
-// (retrieval.Prompter) are not stored, since finding them again is faster.
+// (retrieval.ImmediateRetriever) are not stored, since finding them again is faster.
 //
 // When its context ends, a caller returns with an error that wraps retrieval.ErrUnavailable.
 type Retriever struct {
 	next  retrieval.Retriever
-	cache Of[retrieval.Result]
+	cache Tiered[retrieval.Result]
 }
 
 // NewRetriever returns a cache in front of next. observe may be nil.
 func NewRetriever(next retrieval.Retriever, kind Kind, tiers []Tier, observe func(Event)) *Retriever {
-	return &Retriever{next, Of[retrieval.Result]{
+	return &Retriever{next, Tiered[retrieval.Result]{
 		Kind: kind, Tiers: tiers, Observe: observe,
 		Encode: Encode, Decode: Decode, Empty: func(res retrieval.Result) bool { return len(res.Sources) == 0 }, Size: memoryOf,
 	}}
@@ -37,7 +37,7 @@ func memoryOf(res retrieval.Result) int {
 		return -1
 	}
 	const perSource = 256
-	n := perSource*len(res.Sources) + res.Fallen.Bytes()
+	n := perSource*len(res.Sources) + res.Excluded.Bytes()
 	for i := range res.Sources {
 		s := &res.Sources[i]
 		n += len(s.Text) + len(s.Before) + len(s.After)
@@ -62,13 +62,13 @@ func (r *Retriever) Find(ctx context.Context, q *retrieval.Query, res *retrieval
 	var written [writtenRoom]byte
 	var l Lookup[retrieval.Result]
 	id := appendQuery(written[:0], r.cache.Kind, q)
-	kept, hit := r.cache.Near(ctx, q.Tenant, id, &l)
+	kept, hit := r.cache.Decoded(ctx, q.Tenant, id, &l)
 	if hit {
 		*res = kept
 		res.Cache, res.CacheKey, res.Took = retrieval.CacheHit, l.key.short(), time.Since(start)
 		return nil
 	}
-	if l.value == nil && l.err == nil && ctx.Err() == nil && r.cache.alone() && retrieval.Prompt(r.next, q) {
+	if l.value == nil && l.err == nil && ctx.Err() == nil && r.cache.alone() && retrieval.AnswersAtOnce(r.next, q) {
 		return r.findNow(ctx, q, res, &l)
 	}
 	return r.far(ctx, *q, res, id, l)
@@ -76,11 +76,11 @@ func (r *Retriever) Find(ctx context.Context, q *retrieval.Query, res *retrieval
 
 // bypasses reports whether q is not cached at all.
 func (r *Retriever) bypasses(q *retrieval.Query) bool {
-	return !cacheable(q) || r.cache.Kind == Candidates && r.cache.alone() && retrieval.Prompt(r.next, q)
+	return !cacheable(q) || r.cache.Kind == Candidates && r.cache.alone() && retrieval.AnswersAtOnce(r.next, q)
 }
 
-// Prompt reports whether the next retriever answers q without waiting.
-func (r *Retriever) Prompt(q *retrieval.Query) bool { return retrieval.Prompt(r.next, q) }
+// AnswersAtOnce reports whether the next retriever answers q without waiting.
+func (r *Retriever) AnswersAtOnce(q *retrieval.Query) bool { return retrieval.AnswersAtOnce(r.next, q) }
 
 // cacheable reports whether the generation of every base of q is known, so that its result can be
 // cached.
@@ -106,12 +106,12 @@ func (r *Retriever) findNow(ctx context.Context, q *retrieval.Query, res *retrie
 	return failed(res, err)
 }
 
-// far handles a query after a miss of Near. It is a separate function so that q and l move to the
-// heap here, and not in Find, where hits are answered.
+// far handles a query after a miss of Decoded. It is a separate function so that q and l move to
+// the heap here, and not in Find, where hits are answered.
 func (r *Retriever) far(ctx context.Context, q retrieval.Query, res *retrieval.Result, id []byte, l Lookup[retrieval.Result]) error {
-	f, landed := r.cache.Far(ctx, id, l, Search[retrieval.Result]{
-		Prompt:   retrieval.Prompt(r.next, &q),
-		Complete: func(ctx context.Context, res *retrieval.Result) error { return r.readTexts(ctx, q, res) },
+	f, landed := r.cache.Load(ctx, id, l, Search[retrieval.Result]{
+		Immediate: retrieval.AnswersAtOnce(r.next, &q),
+		Complete:  func(ctx context.Context, res *retrieval.Result) error { return r.readTexts(ctx, q, res) },
 		Find: func(ctx context.Context) (retrieval.Result, bool, error) {
 			res, err := r.next.Retrieve(ctx, q)
 			return res, complete(&res, q.Bases), err
@@ -174,7 +174,7 @@ func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retri
 	if err := texts.Read(all[:n]); err != nil {
 		return err
 	}
-	res.Fallen, err = res.Fallen.Named(func(add func(retrieval.Label)) error { return label(texts, q.Bases, all[n:], add) })
+	res.Excluded, err = res.Excluded.WithNames(func(add func(retrieval.Label)) error { return label(texts, q.Bases, all[n:], add) })
 	return err
 }
 
@@ -186,7 +186,7 @@ func keptOf(res *retrieval.Result) (all []*retrieval.Source, n int) {
 		}
 	}
 	n = len(all)
-	for x := range res.Fallen.All() {
+	for x := range res.Excluded.All() {
 		if x.At.Kept {
 			all = append(all, new(retrieval.ExcludedSource(&x)))
 		}

@@ -12,7 +12,7 @@ const MaxStageOutput = 256 << 10
 // A StageOutputs caches outputs of stages in tiers, with keys from StageOutputKey. It is safe for
 // concurrent use.
 type StageOutputs struct {
-	outputs Of[output]
+	outputs Tiered[output]
 	wait    time.Duration // for all far tiers of a call; 0 without any
 }
 
@@ -26,10 +26,10 @@ type output struct {
 // those before it do not have the output. A call waits for them at most as long as the Wait of the
 // last one, in total. The TTLs of tiers are ignored. observe may be nil.
 func NewStageOutputs(tiers []Tier, observe func(Event)) *StageOutputs {
-	return &StageOutputs{wait: tiers[len(tiers)-1].Wait, outputs: Of[output]{
+	return &StageOutputs{wait: tiers[len(tiers)-1].Wait, outputs: Tiered[output]{
 		Kind: Outputs, Tiers: tiers, Observe: observe, Encode: encode, Decode: decode,
-		Left: func(o output) time.Duration { return time.Until(o.ends) },
-		Size: func(output) int { return -1 }, // never cached beside the tier, which has the same bytes anyway
+		Remaining: func(o output) time.Duration { return time.Until(o.ends) },
+		Size:      func(output) int { return -1 }, // never cached beside the tier, which has the same bytes anyway
 	}}
 }
 
@@ -72,7 +72,7 @@ func StageOutputKey(tenant, upstream string, body []byte) string {
 func (m *StageOutputs) Get(ctx context.Context, key string) (answer []byte, ok bool) {
 	ctx, cancel := m.bounded(ctx)
 	defer cancel()
-	o, ok := m.outputs.Kept(ctx, key[outputDigestSize:], []byte(key))
+	o, ok := m.outputs.Get(ctx, key[outputDigestSize:], []byte(key))
 	return o.text, ok
 }
 

@@ -80,7 +80,7 @@ func (a *account) beginStream() {
 	a.server.metrics.BeginStream()
 }
 
-// Take implements transport.Room. giveBack releases all bytes that Take reserved.
+// Take implements transport.BodyMemory. giveBack releases all bytes that Take reserved.
 func (a *account) Take(n int) bool {
 	if !a.server.memory.Take(n) {
 		return false

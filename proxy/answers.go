@@ -21,27 +21,27 @@ func isStream(answer *transport.Answer) bool {
 
 // readWhole reads an answer into memory reserved from room. ok is false if body is incomplete: the
 // answer is larger than MaxWhole, or was cut. The error is a *transport.Error of class NoRoom.
-func readWhole(ans *transport.Answer, room transport.Room) (body []byte, ok bool, err error) {
-	memory := &memory{Room: room}
+func readWhole(ans *transport.Answer, room transport.BodyMemory) (body []byte, ok bool, err error) {
+	memory := &memory{BodyMemory: room}
 	if body, ok = ans.Peek(MaxWhole, memory); memory.short {
 		return nil, false, &transport.Error{Class: transport.NoRoom, Err: answer.ErrNoLoopRoom}
 	}
 	return body, ok, nil
 }
 
-// memory is a transport.Room that remembers whether a reservation failed.
+// memory is a transport.BodyMemory that remembers whether a reservation failed.
 type memory struct {
-	transport.Room
+	transport.BodyMemory
 	short bool
 }
 
-// Take implements transport.Room.
+// Take implements transport.BodyMemory.
 func (m *memory) Take(n int) bool {
-	m.short = m.short || !m.Room.Take(n)
+	m.short = m.short || !m.BodyMemory.Take(n)
 	return !m.short
 }
 
-// answerInstead returns a transport.Relay.Through that replaces the upstream's body by body, then
+// answerInstead returns a transport.Relay.Filter that replaces the upstream's body by body, then
 // passes that through then, which may be nil.
 func answerInstead(then func(io.Writer) io.WriteCloser, body []byte) func(io.Writer) io.WriteCloser {
 	return func(w io.Writer) io.WriteCloser {

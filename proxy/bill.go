@@ -71,7 +71,7 @@ func (p *Planners) reserve(ctx context.Context, of *PlanRequest, kind budget.Kin
 	for i := range b.parts {
 		part := &b.parts[i]
 		with.Tokens = min(with.Tokens+part.prompt+part.longest, budget.MaxAmount)
-		with.Money = min(with.Money+budget.Money(b.prices.Most(part.prompt, part.longest)), budget.MaxAmount)
+		with.Money = min(with.Money+budget.Money(b.prices.MaxCost(part.prompt, part.longest)), budget.MaxAmount)
 	}
 	terms, rung := *of.Terms, budget.NoReranker
 	yields := true
@@ -142,8 +142,8 @@ func (b *bill) sum() (sum budget.Amount, told int64) {
 		counted, _ := b.counter.Count(part.answer.Text)
 		used, by, _ := answer.Settlement{
 			Outcome: planOutcome(part.err), Found: answer.UsageFound, Prompt: part.prompt, Longest: part.longest,
-			Told:    answer.Usage{Input: part.answer.Usage.Input, Output: part.answer.Usage.Output, Known: part.answer.Usage.Known},
-			Counted: answer.CountedUsage{Output: int64(counted), Known: true},
+			Reported: answer.Usage{Input: part.answer.Usage.Input, Output: part.answer.Usage.Output, Known: part.answer.Usage.Known},
+			Counted:  answer.CountedUsage{Output: int64(counted), Known: true},
 		}.Settle()
 		if by == answer.SettledAsNothing {
 			continue

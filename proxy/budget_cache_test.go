@@ -14,7 +14,7 @@ import (
 // in whatever form the answer reports them, for tenants with and without limits. They are counted,
 // too.
 func TestBudgetOfCachedTokens(t *testing.T) {
-	prices, err := budget.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()
+	prices, err := budget.PriceText{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()
 	if err != nil {
 		t.Fatal(err)
 	}

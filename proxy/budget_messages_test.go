@@ -24,7 +24,7 @@ func TestBudgetOfMessages(t *testing.T) {
 	)
 	starts := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"content\":[]," + fmt.Sprintf(told, 1) + "}}\n\n"
 	whole := `{"model":"m","content":[{"type":"text","text":"four"}],` + fmt.Sprintf(told, 37) + `}`
-	prices, err := budget.Text{Input: "1", CachedInput: "0.50", CacheWrite: "1.25", CacheWrite1h: "3", Output: "2"}.Parse()
+	prices, err := budget.PriceText{Input: "1", CachedInput: "0.50", CacheWrite: "1.25", CacheWrite1h: "3", Output: "2"}.Parse()
 	if err != nil {
 		t.Fatal(err)
 	}

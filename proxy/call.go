@@ -187,7 +187,7 @@ func (r *stageRun) read(f *flight) (answer []byte, outcome report.StageOutcome) 
 		return body, report.StageInvalid // the body may say why
 	}
 	outcome = report.StageOK
-	f.Output, f.Finish = turn.Says(), turn.Finish
+	f.Output, f.Finish = turn.MessageText(), turn.Finish
 	if !f.call.Last {
 		f.Output = said(&turn)
 	}
@@ -209,7 +209,7 @@ func (r *stageRun) read(f *flight) (answer []byte, outcome report.StageOutcome) 
 
 // said returns the output of a stage for later stages, without the model's reasoning.
 func said(turn *answer.LoopTurn) string {
-	output := services.WithoutThinking(turn.Says())
+	output := services.WithoutThinking(turn.MessageText())
 	if strings.TrimSpace(output) == "" {
 		return ""
 	}

@@ -169,7 +169,7 @@ func (r *Rounds) run(ctx context.Context, calls []*call, room int) {
 	var all sync.WaitGroup
 	for i, c := range calls {
 		caller := r.Caller
-		caller.Room = room / len(calls)
+		caller.MaxTokens = room / len(calls)
 		one := func() {
 			c.result.Content, c.result.Err = noRoom, errors.New("panic")
 			began := time.Now()

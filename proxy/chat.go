@@ -26,7 +26,7 @@ type chatRequest struct {
 	row        string                  // row of the model table for the model of metered
 	window     int                     // context window of that model in tokens; 0 if unknown
 	planner    *Planner                // plans the search; nil without planning
-	chunks     *rewrite.Chunks         // results for typed chunks; nil if there are none
+	chunks     *rewrite.ChunkResult    // results for typed chunks; nil if there are none
 	tools      *tooling                // set if the model is offered Sidenote's tools
 	staging    *staging                // set if the chat is answered in stages
 	sampled    bool                    // the upstream's token count of this request is compared with ours
@@ -59,7 +59,7 @@ func (c *chatRequest) free(s *Server) {
 // request that it cannot read.
 func (x *exchange) serveChat() error {
 	var asked rewrite.Options
-	if x.head.Addressed() {
+	if x.head.HasSidenoteHeader() {
 		var err error
 		if asked, err = tenant.ReadHeaderOptions(&x.ctx.Request.Header, true); err != nil {
 			return err
@@ -116,8 +116,8 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		if err := a.takeChunks(x.setup.rewriter); err != nil {
 			return err
 		}
-		body, x.chunks = a.body, a.asked.Taken
-		x.chunks.Tell(&x.report.Rewrite.Ledger)
+		body, x.chunks = a.body, a.asked.ChunkResult
+		x.chunks.Record(&x.report.Rewrite.Ledger)
 	}
 	if bodyErr == nil {
 		if err := x.measure(body); err != nil {
@@ -238,7 +238,7 @@ func (a *attempt) narrow(p *tenant.Policy, claims map[string][]string) error {
 
 // takeChunks moves the typed chunks of a request into its body.
 func (a *attempt) takeChunks(rw *rewrite.Rewriter) (err error) {
-	if a.policy, a.req, a.asked, err = rw.TakeChunks(a.policy, a.req, a.asked); err == nil {
+	if a.policy, a.req, a.asked, err = rw.InsertChunks(a.policy, a.req, a.asked); err == nil {
 		a.body = a.req.Body
 	}
 	return err

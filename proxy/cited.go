@@ -39,15 +39,15 @@ func newCitationStage(p answer.Policy, req *rewrite.Request, r *report.Report, d
 		return nil
 	}
 	return &citationStage{report: r, CitationChecker: answer.NewCitations(answer.CitationOptions{
-		Given: func(id int) (answer.CitedSource, bool) { return given(r, id, d) },
-		Own:   OwnMarkers(req), Terms: d.Terms, CountOnly: r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
+		SourceByID:    func(id int) (answer.CitedSource, bool) { return given(r, id, d) },
+		PromptMarkers: OwnMarkers(req), Terms: d.Terms, CountOnly: r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
 	})}
 }
 
 // OwnMarkers returns the citation markers in those parts of a request that the model did not
 // write.
-func OwnMarkers(req *rewrite.Request) answer.OwnMarkers {
-	own := answer.OwnMarkers{}
+func OwnMarkers(req *rewrite.Request) answer.PromptMarkers {
+	own := answer.PromptMarkers{}
 	req.EachText(-1, func(n, _ int, raw []byte) {
 		if (bytes.IndexByte(raw, '[') >= 0 || bytes.Contains(raw, []byte("【"))) && chat.RoleOf(req, n) != "assistant" {
 			own.Add(chat.Unquote(raw))

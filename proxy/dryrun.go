@@ -15,7 +15,7 @@ import (
 func ToolsDryRun(ctx context.Context, rw *rewrite.Rewriter, of *tools.Policy, p rewrite.Policy, req *chat.Request, asked rewrite.Options) (r report.Report, offered []string) {
 	var o *Offering
 	if p.Mode == rewrite.Tools {
-		o, r.Unoffered = tryOffer(rw, of, req, p.Knowledge)
+		o, r.ToolsSkipped = tryOffer(rw, of, req, p.Knowledge)
 	}
 	if o != nil {
 		p = o.UpFront(o.Protecting(p))
@@ -25,7 +25,7 @@ func ToolsDryRun(ctx context.Context, rw *rewrite.Rewriter, of *tools.Policy, p 
 	if o != nil && res.Outcome != rewrite.Refused {
 		res.Edits = o.Join(res.Edits)
 		res.Ledger.Edits = res.Edits
-		asked.Taken.Tell(&res.Ledger)
+		asked.ChunkResult.Record(&res.Ledger)
 		r.Outcome, r.Tools, offered = report.WithTools, new(report.Tools), o.offered()
 	}
 	r.Rewrite = res

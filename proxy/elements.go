@@ -30,7 +30,7 @@ func (e *elements) Close() (text []byte, calls []answer.LoopCall, said int) {
 	for i, c := range e.scanner.Calls() {
 		calls = append(calls, answer.LoopCall{Name: c.Name, Arguments: string(c.Arguments), At: i, Text: c.Raw})
 	}
-	return text, calls, e.scanner.Said()
+	return text, calls, e.scanner.AnswerBytes()
 }
 
 // calling returns the assistant's message with the given calls. It leaves out the rest of the
@@ -53,8 +53,8 @@ const lastRound = "No further calls are answered: answer now with what is there.
 // inElement returns the result of a call under the XML protocol.
 func inElement(c *call) string {
 	ok, message, content := c.result.Err == nil && c.result.Data != nil, "", c.result.Content
-	if ok && c.result.Nothing != "" {
-		ok, message, content = false, c.result.Nothing, ""
+	if ok && c.result.EmptyReason != "" {
+		ok, message, content = false, c.result.EmptyReason, ""
 	}
 	return tools.XMLResult(string(c.name), ok, message, content)
 }

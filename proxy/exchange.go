@@ -187,9 +187,9 @@ func (x *exchange) howOf(answer *transport.Answer) transport.Relay {
 	if isStream(answer) {
 		x.beginStream()
 	}
-	how := transport.Relay{Replace: ours, Tell: x.statusHeaders, Done: x.whenDone}
+	how := transport.Relay{Replace: ours, AppendHeaders: x.statusHeaders, Done: x.whenDone}
 	if x.reader != nil {
-		how.Tap = x.onChunk
+		how.OnPiece = x.onChunk
 	}
 	x.hideUsage(answer, &how)
 	return how

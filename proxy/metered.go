@@ -70,7 +70,7 @@ func (x *exchange) hideUsage(ans *transport.Answer, how *transport.Relay) {
 		!answer.PlainCoding(string(ans.Header(fasthttp.HeaderContentEncoding))) {
 		return
 	}
-	how.Through = func(w io.Writer) io.WriteCloser { return answer.NewUsageHider(w) }
+	how.Filter = func(w io.Writer) io.WriteCloser { return answer.NewUsageHider(w) }
 }
 
 // allEdits adds the edits of tools and of metering to those of the rewrite, and records them in
@@ -88,7 +88,7 @@ func (x *exchange) allEdits(edits []rewrite.Edit) []rewrite.Edit {
 		}
 	}
 	x.report.Rewrite.Ledger.Edits = edits
-	x.chunks.Tell(&x.report.Rewrite.Ledger)
+	x.chunks.Record(&x.report.Rewrite.Ledger)
 	return edits
 }
 

@@ -18,10 +18,10 @@ func TestModelsHas(t *testing.T) {
 		"gpt-5": true, "gpt-5-mini": true, "o3": true, "vendor/x-1": true,
 		"gpt-4": false, "GPT-5": false, " gpt-5": false, "o3-mini": false, "": false, "*": false, "vendor/": false,
 	} {
-		if list.Has(name) != want {
+		if list.Allows(name) != want {
 			t.Errorf("%q: %v", name, !want)
 		}
-		if !tenant.Models(nil).Has(name) || (tenant.Models{}).Has(name) {
+		if !tenant.Models(nil).Allows(name) || (tenant.Models{}).Allows(name) {
 			t.Errorf("%q: no list, or an empty one", name)
 		}
 	}

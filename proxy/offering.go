@@ -18,7 +18,7 @@ import (
 // describes them, and messages that the client has not seen.
 type Offering struct {
 	Names map[string]tools.ToolName // Sidenote's tools, by the names under which they are offered
-	Given []json.RawMessage         // the sources of restored turns, as report.Tools.Given returned them
+	Given []json.RawMessage         // the sources of restored turns, as report.Tools.MarshalSources returned them
 
 	req       *chat.Request
 	policy    *tools.Policy
@@ -85,7 +85,7 @@ func (o *Offering) Rules() answer.LoopRules {
 	r := answer.LoopRules{
 		HideText: o.hidesText(),
 		Ours:     o.ours,
-		Starts: func(name string) bool {
+		MayStartOurs: func(name string) bool {
 			for ours := range o.Names {
 				if strings.HasPrefix(ours, name) {
 					return !o.policy.XML

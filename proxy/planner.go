@@ -39,7 +39,7 @@ func (x *exchange) bare(p *rewrite.Policy, req *rewrite.Request) budget.Amount {
 // credentials returns a copy of the caller's credentials for the upstream of its request. It
 // returns nil if Sidenote has its own key for that upstream, or if they must not be forwarded.
 func credentials(q *request) http.Header {
-	if q.upstream.replace != nil || q.caller.By == report.ByJWT || q.caller.Drop {
+	if q.upstream.replace != nil || q.caller.By == report.ByJWT || q.caller.StripCredential {
 		return nil
 	}
 	var h http.Header

@@ -165,7 +165,7 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 		asked.Store(true)
 		return p.ask(flight, ctx, u.API, to, model, q)
 	})
-	found.Kept = err == nil && !asked.Load()
+	found.Cached = err == nil && !asked.Load()
 	return found, err
 }
 

@@ -239,7 +239,7 @@ func TestKeptPlan(t *testing.T) {
 	for _, want := range []bool{false, true} {
 		of := p.For(request(0))
 		for range 2 {
-			if plan, err := of.Plan(t.Context(), retrieval.Question{Text: "q"}); err != nil || plan.Kept != want {
+			if plan, err := of.Plan(t.Context(), retrieval.Question{Text: "q"}); err != nil || plan.Cached != want {
 				t.Errorf("%+v, %v, want %v", plan, err, want)
 			}
 		}

@@ -11,9 +11,9 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Relay makes how pass the answer through c, after how.Through. An answer that is not a stream is
+// Relay makes how pass the answer through c, after how.Filter. An answer that is not a stream is
 // buffered in memory from room, so that the response head can report the result.
-func (c *citationStage) Relay(ans *transport.Answer, how *transport.Relay, room transport.Room) {
+func (c *citationStage) Relay(ans *transport.Answer, how *transport.Relay, room transport.BodyMemory) {
 	switch {
 	case c == nil || ans.Status() != http.StatusOK || !gives(c.report): // or it was sent again without sources
 		return
@@ -25,22 +25,22 @@ func (c *citationStage) Relay(ans *transport.Answer, how *transport.Relay, room 
 	default:
 		if body, ok := peek(c.CitationChecker, ans, room); ok {
 			if checked := c.JSON(body); !bytes.Equal(checked, body) {
-				how.Through = func(w io.Writer) io.WriteCloser { return &replacement{w, checked} }
+				how.Filter = func(w io.Writer) io.WriteCloser { return &replacement{w, checked} }
 			}
 		}
 	}
 	c.tell()
 }
 
-// Streamed makes how pass a stream through c, after how.Through.
+// Streamed makes how pass a stream through c, after how.Filter.
 func (c *citationStage) Streamed(how *transport.Relay) {
 	if c == nil {
 		return
 	}
 	c.stream = true
-	before := how.Through
-	how.Through = func(w io.Writer) io.WriteCloser {
-		checked := c.Through(w)
+	before := how.Filter
+	how.Filter = func(w io.Writer) io.WriteCloser {
+		checked := c.Filter(w)
 		if before == nil {
 			return checked
 		}
@@ -58,7 +58,7 @@ func (c *citationStage) Whole(body []byte) []byte {
 }
 
 // peek reads a whole answer. It returns false if the answer is not to be checked.
-func peek(c *answer.CitationChecker, ans *transport.Answer, room transport.Room) (body []byte, ok bool) {
+func peek(c *answer.CitationChecker, ans *transport.Answer, room transport.BodyMemory) (body []byte, ok bool) {
 	size := answer.MaxCitedJSON
 	if n, err := strconv.Atoi(string(ans.Header("Content-Length"))); err == nil {
 		size = n

@@ -66,7 +66,7 @@ func (s *Server) noRoom() *tenant.APIError {
 
 // identify finds the caller's policy and upstream and checks that this request is allowed there.
 func (x *exchange) identify() error {
-	caller, err := x.setup.tenants.IdentifyBy(senderOf(x.ctx), x.head.Addressed(), x.report.Time)
+	caller, err := x.setup.tenants.IdentifyBy(senderOf(x.ctx), x.head.HasSidenoteHeader(), x.report.Time)
 	x.caller, x.report.Denied = caller, caller.Denied()
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func senderOf(ctx *fasthttp.RequestCtx) tenant.Sender {
 // replacements returns the header lines that replace the client's: Sidenote's key for the
 // upstream, or the removal of a credential that is meant for Sidenote. nil keeps all lines.
 func (q *request) replacements() []transport.Header {
-	if q.upstream.replace == nil && (q.caller.By == report.ByJWT || q.caller.Drop) {
+	if q.upstream.replace == nil && (q.caller.By == report.ByJWT || q.caller.StripCredential) {
 		return withoutCredentials
 	}
 	return q.upstream.replace

@@ -77,8 +77,8 @@ func (r *reranker) Rerank(ctx context.Context, query string, documents []string)
 	return r.last.scores, r.last.err
 }
 
-// Kept implements retrieval.Keeper.
-func (r *reranker) Kept() bool {
+// FromCache implements retrieval.CachedReranker.
+func (r *reranker) FromCache() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last.kept

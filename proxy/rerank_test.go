@@ -280,8 +280,8 @@ func TestKeysOfScores(t *testing.T) {
 			before := asked
 			by := p.Reranker(r)
 			for range 2 { // the second time from the request's own memory
-				if scores, err := by.Rerank(t.Context(), query, documents); err != nil || len(scores) != len(documents) || (asked > before) != (round == 0) || by.Kept() != (round > 0) {
-					t.Errorf("round %d, change %d: %v, %v, asked %d times, kept %v", round, i, scores, err, asked-before, by.Kept())
+				if scores, err := by.Rerank(t.Context(), query, documents); err != nil || len(scores) != len(documents) || (asked > before) != (round == 0) || by.FromCache() != (round > 0) {
+					t.Errorf("round %d, change %d: %v, %v, asked %d times, kept %v", round, i, scores, err, asked-before, by.FromCache())
 				}
 			}
 		}

@@ -14,7 +14,7 @@ import (
 
 // A RoundsHost makes the upstream calls of a request and accounts for them. An exchange is one.
 type RoundsHost interface {
-	transport.Room // for buffered streams
+	transport.BodyMemory // for buffered streams
 	// NextRound settles the previous round, whose answer was read, and sends the request again with
 	// messages appended, and with Sidenote's tools unless it is the last round.
 	NextRound(messages []json.RawMessage, last bool) (*transport.Answer, error)
@@ -85,14 +85,14 @@ const leastRoom = 64
 func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 	switch goes = t.Continues() && !r.last; {
 	case goes, t.Mixed() && !r.last:
-	case len(t.Theirs) > 0 && len(r.messages) > 0:
+	case len(t.ClientCalls) > 0 && len(r.messages) > 0:
 		r.Offer.keep(r.Life, r, t, nil)
 		return false
 	default:
 		return false
 	}
 	t.LimitOurs(r.mostCalls())
-	calls := r.answer(t.Ours)
+	calls := r.answer(t.OurCalls)
 	if !goes {
 		r.Offer.keep(r.Life, r, t, calls)
 		return false
@@ -101,7 +101,7 @@ func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 	results := messages(calls)
 	if r.Policy.XML {
 		results = []json.RawMessage{inText(calls, r.last)}
-		call := calling(t.Ours)
+		call := calling(t.OurCalls)
 		if r.Offer.hidesText() {
 			call = t.Message()
 		}

@@ -73,11 +73,11 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *answer.LoopTurn, ours
 	if o.kept == nil {
 		return
 	}
-	turn := toolcalls.Turn{NextID: r.Caller.FirstID, Sources: r.Report.Given()}
+	turn := toolcalls.Turn{NextID: r.Caller.FirstID, Sources: r.Report.MarshalSources()}
 	if o.policy.XML {
 		turn.Before = r.unseen
 		if len(ours) > 0 { // a round of their own, as the client's message cannot hold their results
-			turn.Before = append(slices.Clip(turn.Before), calling(t.Ours), inText(ours, false))
+			turn.Before = append(slices.Clip(turn.Before), calling(t.OurCalls), inText(ours, false))
 		}
 	} else {
 		turn.Before, turn.Results = r.messages, messages(ours)
@@ -89,15 +89,15 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *answer.LoopTurn, ours
 		}
 	}
 	var theirs []toolcalls.AppCall
-	for _, c := range t.Theirs {
+	for _, c := range t.ClientCalls {
 		theirs = append(theirs, toolcalls.AppCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	}
-	switch err := o.kept.Keep(ctx, o.owner, o.history.KeyOfAnswer(r.loop.Shown(), theirs), &turn); {
+	switch err := o.kept.Keep(ctx, o.owner, o.history.KeyOfAnswer(r.loop.ClientText(), theirs), &turn); {
 	case err == nil:
 	case errors.Is(err, toolcalls.ErrTooLarge):
-		r.Report.Unkept = report.TurnTooLarge
+		r.Report.TurnLoss = report.TurnTooLarge
 	default:
-		r.Report.Unkept = report.TurnUnsound
+		r.Report.TurnLoss = report.TurnUnsound
 	}
 }
 

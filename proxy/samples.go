@@ -68,7 +68,7 @@ func (m *sample) Drop() {
 }
 
 func (m *sample) recycle() {
-	transport.Buffer(m.body)
+	transport.PoisonBuffer(m.body)
 	m.of.pool.Put(m)
 }
 

@@ -113,7 +113,7 @@ func (s *Server) panicked(value any, stack []byte) { s.bug("", value, stack) }
 // bug counts a panic and logs it with the id of the request that it happened in.
 func (s *Server) bug(id string, value any, stack []byte) {
 	s.metrics.Panicked(value, stack)
-	s.log.Error("BUG: panic", "id", id, "panic", panics.Shown(value), "stack", string(stack))
+	s.log.Error("BUG: panic", "id", id, "panic", panics.Describe(value), "stack", string(stack))
 }
 
 // keyHeaders returns the header lines that replace the client's credentials, including cookies, by

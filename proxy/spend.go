@@ -144,7 +144,7 @@ func (s *spending) estimate(body *rewrite.MeteredRequest, of Demand) budget.Amou
 	s.tier = body.ServiceTier()
 	s.sent, s.longest = of, min(e.Output, budget.MaxAmount/2)
 	a.Tokens, a.Injected = min(e.Input+s.longest, budget.MaxAmount), of.Injected
-	a.Money = budget.Money(s.prices.Most(e.Input, s.longest, s.tier))
+	a.Money = budget.Money(s.prices.MaxCost(e.Input, s.longest, s.tier))
 	return a
 }
 
@@ -213,8 +213,8 @@ func (s *spending) settlement(r *report.Report) answer.Settlement {
 		outcome = outcomeOf(r)
 	}
 	return answer.Settlement{
-		Outcome: outcome, Told: r.Usage, Found: r.UsageFound, Prompt: s.sent.Prompt, Longest: s.longest,
-		Refers: s.sent.Refers, Counted: r.Generated,
+		Outcome: outcome, Reported: r.Usage, Found: r.UsageFound, Prompt: s.sent.Prompt, Longest: s.longest,
+		HasExternalContent: s.sent.Refers, Counted: r.Generated,
 	}
 }
 
@@ -239,7 +239,7 @@ func (s *spending) charge(r *report.Report) budget.Amount {
 	if by == answer.SettledAsNothing {
 		return budget.Amount{}
 	}
-	cost, tier, err := s.prices.Cost(tokensOf(used), budget.Tier{Asked: s.tier, Told: r.Answered.Tier})
+	cost, tier, err := s.prices.Cost(tokensOf(used), budget.Tier{Requested: s.tier, Reported: r.Answered.Tier})
 	r.Budget.Tier = tier
 	return budget.Amount{
 		Requests: e.Requests, Tokens: min(used.Input+used.Output, budget.MaxAmount), Injected: min(s.sent.Injected, used.Input),
@@ -251,7 +251,7 @@ func (s *spending) charge(r *report.Report) budget.Amount {
 // Report: the reported usage, or else the received text and our count of the prompt, if there is
 // one. model and tier are those that the request names, as far as is known.
 func Taken(terms *budget.Terms, r *report.Report, model, tier string) budget.Amount {
-	known := answer.Settlement{Outcome: answer.OutcomeNotSent, Told: r.Usage, Found: r.UsageFound, Refers: true, Counted: r.Generated}
+	known := answer.Settlement{Outcome: answer.OutcomeNotSent, Reported: r.Usage, Found: r.UsageFound, HasExternalContent: true, Counted: r.Generated}
 	if status := r.UpstreamStatus(); status > 0 {
 		known.Outcome = outcomeOf(r)
 	} else if r.Status/100 == 2 { // Sidenote has answered
@@ -286,7 +286,7 @@ func taken(terms *budget.Terms, r *report.Report, known answer.Settlement, model
 	if err != nil { // nothing is reserved on this route, so its models need no price
 		return a
 	}
-	cost, tier, err := prices.Cost(tokensOf(used), budget.Tier{Asked: asked, Told: r.Answered.Tier})
+	cost, tier, err := prices.Cost(tokensOf(used), budget.Tier{Requested: asked, Reported: r.Answered.Tier})
 	r.Budget.Tier = tier
 	a.Money = budget.Money(cost, err)
 	return a

@@ -45,7 +45,7 @@ func (x *exchange) fitStages(req *rewrite.Request, p *rewrite.Policy) (*staged.R
 		*p = p.Protecting(x.policy.Stages.Chain.Tags())
 		return chat, nil
 	}
-	p.Mode, x.report.Unstaged = rewrite.Inject, string(why)
+	p.Mode, x.report.StagesSkipped = rewrite.Inject, string(why)
 	if x.policy.Stages.RefuseUnfit {
 		return nil, &tenant.APIError{Reason: report.ReasonUnfit, Message: "Here every chat is answered in stages, which this one cannot be: " + why.Explained() + "."}
 	}
@@ -107,23 +107,23 @@ func (x *exchange) leadStages() {
 	g := x.staging
 	x.beginStream()
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), fasthttp.StatusOK
-	how := transport.Relay{Tell: x.statusHeaders, KeepBody: true, Done: x.whenDone}
+	how := transport.Relay{AppendHeaders: x.statusHeaders, KeepBody: true, Done: x.whenDone}
 	if g.metered != nil && g.metered.HidesUsage() {
-		how.Through = func(w io.Writer) io.WriteCloser { return answer.NewUsageHider(w) }
+		how.Filter = func(w io.Writer) io.WriteCloser { return answer.NewUsageHider(w) }
 	}
 	x.checker.Streamed(&how)
 	how.Replace = append(slices.Clip(ours), transport.Header{Name: fasthttp.HeaderContentType, Value: "text/event-stream; charset=utf-8"},
 		transport.Header{Name: fasthttp.HeaderCacheControl, Value: "no-cache"})
-	g.Answer.Lead(x.ctx, how, func(w *transport.ReplyWriter) error {
+	g.Answer.ReplyWith(x.ctx, how, func(w *transport.ReplyWriter) error {
 		if g.settings.NoHeartbeat { // else the head is sent with the first comment
 			if err := w.Flush(); err != nil {
 				return err
 			}
 		}
-		if how.Through == nil {
+		if how.Filter == nil {
 			return g.Stream(w, g.tellsUsage())
 		}
-		through := how.Through(w)
+		through := how.Filter(w)
 		return errors.Join(g.Stream(through, g.tellsUsage()), through.Close())
 	})
 }
@@ -157,7 +157,7 @@ func (x *exchange) endInStages(end stageEnd) error {
 func (x *exchange) relayInstead(answer *transport.Answer, body []byte) {
 	body = x.checker.Whole(body)
 	how := x.howOf(answer)
-	how.Through = answerInstead(how.Through, body)
+	how.Filter = answerInstead(how.Filter, body)
 	answer.Relay(x.ctx, how)
 }
 
@@ -185,7 +185,7 @@ func (x *exchange) instead(bare bool) ([]rewrite.Edit, error) {
 	}
 	if bare {
 		p := g.policy
-		p.FoundNothing = true
+		p.SkipSearch = true
 		*res = x.setup.rewriter.Rewrite(x.life, p, g.req.Request, g.asked)
 	}
 	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason

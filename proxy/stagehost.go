@@ -225,7 +225,7 @@ func (x *exchange) mayOmit(c *stageCall, name string) bool {
 // stageRefused reports whether an answer rejects an optional parameter of its call. adaptStage removes
 // that parameter from later calls.
 func (x *exchange) stageRefused(c *stageCall, answer *transport.Answer) bool {
-	if c.Stage == nil || !services.MayBe(answer.Status()) {
+	if c.Stage == nil || !services.MayRefuseParam(answer.Status()) {
 		return false
 	}
 	body, ok := errorBody(answer)
@@ -238,7 +238,7 @@ func (x *exchange) stageRefused(c *stageCall, answer *transport.Answer) bool {
 			sent = append(sent, name)
 		}
 	}
-	refusal, ok := services.Read(answer.Status(), body, sent...)
+	refusal, ok := services.RefusedParam(answer.Status(), body, sent...)
 	if !ok || x.metered != nil && (refusal.Param == maxTokens || refusal.Param == maxCompletion) && refusal.Instead == "" {
 		return false // limits need a cap on the answer
 	}

@@ -76,13 +76,13 @@ func (x *exchange) newStageRun(req *staged.Request, strip []rewrite.Edit, source
 	never := func(string) bool { return false }
 	settings := &x.policy.Stages
 	r := &stageRun{x: x, settings: settings, req: req, strip: strip, chain: settings.Chain, deadline: time.Now().Add(settings.Timeout), wait: func(do func()) { do() }}
-	r.loop = answer.NewLoop(answer.LoopRules{Ours: never, Starts: never, HideText: true, LastUsage: settings.LastUsage, Take: r.take})
+	r.loop = answer.NewLoop(answer.LoopRules{Ours: never, MayStartOurs: never, HideText: true, LastUsage: settings.LastUsage, Take: r.take})
 	in := staged.Inputs{Question: req.Question, Context: sources}
 	if r.chain.Uses(staged.PlaceHistory) {
 		in.History = req.History(x.setup.rewriter.Models.Model(req.Model).Counter)
 	}
 	r.prompts = r.chain.Prompts(in)
-	x.report.Stages = &report.Stages{Of: len(r.chain.Stages), Called: make([]report.Stage, 0, len(r.chain.Stages))}
+	x.report.Stages = &report.Stages{Total: len(r.chain.Stages), Called: make([]report.Stage, 0, len(r.chain.Stages))}
 	return r
 }
 
@@ -217,7 +217,7 @@ func (r *stageRun) finish() (end stageEnd, over bool) {
 	r.wait(func() { answer, f.Outcome = r.read(f) })
 	if f.Outcome != report.StageOK {
 		r.close(f)
-		r.loop.Drop()
+		r.loop.DiscardRound()
 		return r.failed(f), true
 	}
 	if r.last() {
@@ -240,7 +240,7 @@ func (r *stageRun) judge(f *flight, answer []byte) (end stageEnd, over bool) {
 	case s.Stops(f.Output):
 		f.Outcome = report.StageStopped
 		r.note(f, r.drafted)
-		r.Body = r.loop.Return(r.draft)
+		r.Body = r.loop.ReplayWhole(r.draft)
 		return endByBody, true
 	case s.FoundNothing(f.Output):
 		f.Outcome = report.StageEmpty
@@ -248,7 +248,7 @@ func (r *stageRun) judge(f *flight, answer []byte) (end stageEnd, over bool) {
 		if !r.x.staging.refusesEmpty() {
 			return endByBare, true
 		}
-		r.Body = r.loop.Return(r.x.staging.emptyAnswer())
+		r.Body = r.loop.ReplayWhole(r.x.staging.emptyAnswer())
 		return endByBody, true
 	}
 	f.Outcome = report.StageOK
@@ -276,7 +276,7 @@ func (r *stageRun) failed(f *flight) stageEnd {
 		return endByError
 	case r.draft != nil:
 		r.note(f, r.drafted)
-		r.Body = r.loop.Return(r.draft)
+		r.Body = r.loop.ReplayWhole(r.draft)
 		return endByBody
 	}
 	r.note(f, "")

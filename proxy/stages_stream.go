@@ -110,7 +110,7 @@ func (s *stageStream) pass(f *flight) error {
 	case !s.said:
 		f.Outcome = why(f, err, ended)
 		s.out.Reset()
-		s.loop.Drop()
+		s.loop.DiscardRound()
 		return s.end(s.failed(f))
 	case err != nil:
 		f.Outcome = why(f, err, ended)
@@ -136,8 +136,8 @@ func (s *stageStream) copy(f *flight) (ended bool, err error) {
 	if err == nil {
 		err = endErr
 	}
-	f.Output, f.Finish = turn.Says(), turn.Finish
-	if s.said = s.said || err == nil && s.loop.Said(); s.said {
+	f.Output, f.Finish = turn.MessageText(), turn.Finish
+	if s.said = s.said || err == nil && s.loop.HasOutput(); s.said {
 		if flushErr := s.out.Flush(); err == nil {
 			err = flushErr
 		}
@@ -173,14 +173,14 @@ func (s *stageStream) readEvents(f *flight) (err error) {
 			continue
 		}
 		s.alive(func() {
-			for more && err == nil && !s.loop.Said() {
+			for more && err == nil && !s.loop.HasOutput() {
 				one()
 			}
 		})
 		if s.out.Broken != nil {
 			return s.out.Broken
 		}
-		if s.loop.Said() && err == nil {
+		if s.loop.HasOutput() && err == nil {
 			s.said = true
 			f.patient()
 			err = s.out.Flush()

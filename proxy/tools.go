@@ -36,7 +36,7 @@ func (x *exchange) offerTools(body []byte, req *rewrite.Request, p rewrite.Polic
 		refusal = toolcalls.Refused
 	}
 	if refusal != "" {
-		x.report.Unoffered = string(refusal)
+		x.report.ToolsSkipped = string(refusal)
 		return p
 	}
 	p = o.Protecting(p)
@@ -44,7 +44,7 @@ func (x *exchange) offerTools(body []byte, req *rewrite.Request, p rewrite.Polic
 	q := p.Query(rewrite.Model{})
 	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, toolcalls.TurnOwnerOf(&q), x.Take)
 	for _, given := range o.Given {
-		x.report.Tools.GiveAgain(given)
+		x.report.Tools.RestoreSources(given)
 	}
 	return o.UpFront(o.Fitting(p, m))
 }
@@ -67,7 +67,7 @@ func (x *exchange) converse(first *transport.Answer, call transport.Call) error 
 	if isStream(first) {
 		how := x.howOf(first)
 		x.checker.Relay(first, &how, x)
-		how.Through, how.KeepBody = r.Through(how.Through), true
+		how.Filter, how.KeepBody = r.Through(how.Filter), true
 		first.Relay(x.ctx, how)
 		return nil
 	}

@@ -228,7 +228,7 @@ func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (
 		}
 	}
 	x.report.Rewrite.Ledger.Edits = x.edits
-	x.chunks.Tell(&x.report.Rewrite.Ledger)
+	x.chunks.Record(&x.report.Rewrite.Ledger)
 	x.outgoing = rewrite.EditPieces(x.outgoing[:0], a.body, x.allEdits(x.edits))
 	x.keepBody(nil, x.outgoing)
 	return false, nil
@@ -241,7 +241,7 @@ func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err
 	if leave.Has(answer.EditTools) {
 		again = again || !x.tools.Policy().FirstSearch || x.tools.Restores() || x.tools.policy.Empty() == rewrite.EmptyRefuse
 		a.policy = x.tools.policy
-		x.tools, x.report.Tools, x.report.Unoffered = nil, nil, string(toolcalls.Refused)
+		x.tools, x.report.Tools, x.report.ToolsSkipped = nil, nil, string(toolcalls.Refused)
 		x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 	}
 	if leave.Has(answer.EditSystemMessage) {

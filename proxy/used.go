@@ -101,7 +101,7 @@ func (a *account) readUsage() {
 	if a.terms != nil && a.terms.Priced() && !a.unread {
 		func() {
 			defer panics.Recover(a.panicked, nil)
-			a.report.Answered = a.reader.Named()
+			a.report.Answered = a.reader.ServedBy()
 		}()
 	}
 	a.report.Calls[len(a.report.Calls)-1].PromptTokens = int(u.Input)

@@ -30,7 +30,7 @@ func TestUsageOfEveryAnswer(t *testing.T) {
 		"chat, streamed":         {"/v1/chat/completions", okStream, text + "data: {\"choices\":[]," + told + "}\n\ndata: [DONE]\n\n", all, answer.UsageFound},
 		"chat, no DONE":          {"/v1/chat/completions", okStream, text + "data: {\"choices\":[]," + told + "}\n\n", all, answer.UsageFound},
 		"chat, stream, no usage": {"/v1/chat/completions", okStream, text + "data: [DONE]\n\n", answer.Usage{}, answer.UsageAbsent},
-		"chat, error in stream":  {"/v1/chat/completions", okStream, text + "data: {\"error\":{\"message\":\"no\"}}\n\n", answer.Usage{}, answer.OutcomeFailed},
+		"chat, error in stream":  {"/v1/chat/completions", okStream, text + "data: {\"error\":{\"message\":\"no\"}}\n\n", answer.Usage{}, answer.UsageUpstreamFailed},
 		"chat, gzip":             {"/v1/chat/completions", okJSON + "\r\nContent-Encoding: gzip", gzipped(t, `{"choices":[],`+told+`}`), all, answer.UsageFound},
 		"chat, no gzip":          {"/v1/chat/completions", okJSON + "\r\nContent-Encoding: gzip", `{"choices":[],` + told + `}`, answer.Usage{}, answer.UsageUndecodable},
 		"completions":            {"/v1/completions", okJSON, `{` + told + `}`, all, answer.UsageFound},

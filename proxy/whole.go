@@ -34,7 +34,7 @@ func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, ans *transport.Answer, how
 			changed = changed || !bytes.Equal(checked, body)
 			relay := how(ans)
 			if changed {
-				relay.Through = answerInstead(relay.Through, checked)
+				relay.Filter = answerInstead(relay.Filter, checked)
 			}
 			ans.Relay(ctx, relay)
 			return nil

@@ -17,8 +17,8 @@ type answer struct {
 	asked   []Ref // bases of the call; nil if no answer arrived
 }
 
-// strange returns an error if the answer contains anything from a base that was not asked.
-func (a *answer) strange() error {
+// checkOrigin returns an error if the answer contains anything from a base that was not asked.
+func (a *answer) checkOrigin() error {
 	asked := func(knowledge string) bool {
 		return slices.ContainsFunc(a.asked, func(ref Ref) bool { return ref.Knowledge == knowledge })
 	}
@@ -57,8 +57,8 @@ func worse(a, b Reason) Reason {
 	return ReasonNone
 }
 
-// lacks returns the stage after the search that was requested and failed.
-func (r *Result) lacks() Stage {
+// failedStage returns the stage after the search that was requested and failed.
+func (r *Result) failedStage() Stage {
 	switch {
 	case r.Reranked.Failed() != "":
 		return StageRerank

@@ -67,18 +67,18 @@ func (all answers) sketch(c *candidate) Sketch {
 	return of
 }
 
-// A fallenWriter records excluded candidates in reusable memory.
-type fallenWriter struct {
+// An excludedWriter records excluded candidates in reusable memory.
+type excludedWriter struct {
 	packed excludedPacker
 	entry  Excluded
 	hits   []*Hit
-	rest   []fell      // not written yet
+	rest   []exclusion // not written yet
 	next   func(Label) // add as a func value, made once
 }
 
 // write encodes excluded candidates in order. Labels of consecutive hits of one answer are read by
 // one call.
-func (w *fallenWriter) write(all answers, list []fell, floor float64) (ExcludedList, error) {
+func (w *excludedWriter) write(all answers, list []exclusion, floor float64) (ExcludedList, error) {
 	if w.next == nil {
 		w.next = w.add
 	}
@@ -100,17 +100,17 @@ func (w *fallenWriter) write(all answers, list []fell, floor float64) (ExcludedL
 			return ExcludedList{}, unreadable(first.from, err)
 		}
 	}
-	return w.packed.Fallen(), nil
+	return w.packed.List(), nil
 }
 
-func (w *fallenWriter) add(label Label) {
+func (w *excludedWriter) add(label Label) {
 	w.rest[0].write(&w.entry)
 	w.packed.Add(&w.entry, label)
 	w.rest = w.rest[1:]
 }
 
 // reset drops all references.
-func (w *fallenWriter) reset() {
+func (w *excludedWriter) reset() {
 	clear(w.hits[:cap(w.hits)])
 	w.rest, w.entry = nil, Excluded{}
 }

@@ -20,18 +20,18 @@ type candidate struct {
 }
 
 // A fell is an excluded candidate and the reason.
-type fell struct {
+type exclusion struct {
 	*candidate
 	reason ExcludeReason
 	detail string
 }
 
 // write fills in x, except for the label.
-func (f *fell) write(x *Excluded) {
+func (f *exclusion) write(x *Excluded) {
 	x.Knowledge, x.Score, x.Relevance, x.RerankScore = f.knowledge, f.own, f.relevance, f.rerankScore()
-	x.Reason, x.Detail, x.Least = f.reason, f.detail, 0
+	x.Reason, x.Detail, x.MinScore = f.reason, f.detail, 0
 	if f.reason == ExcludedScore {
-		x.Least = f.threshold
+		x.MinScore = f.threshold
 	}
 	if h := f.hit; h != nil {
 		x.Arm, x.ByArm, x.At = h.Arm, h.ByArm, h.At

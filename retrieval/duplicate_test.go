@@ -25,17 +25,17 @@ func TestDuplicateOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Sources) != 3 || res.Fallen.Len() != 2 {
+	if len(res.Sources) != 3 || res.Excluded.Len() != 2 {
 		t.Fatalf("%+v", res)
 	}
-	for _, x := range res.Fallen.List() {
+	for _, x := range res.Excluded.List() {
 		for i, s := range res.Sources {
 			if got := retrieval.DuplicateOf(&x, &s); got != (i == 0) {
 				t.Errorf("%s of %s: %v of %s of %s", x.Doc, x.Knowledge, got, s.Doc, s.Knowledge)
 			}
 		}
 	}
-	late := res.Fallen.List()[0]
+	late := res.Excluded.List()[0]
 	if late.Reason = retrieval.ExcludedTopK; retrieval.DuplicateOf(&late, &res.Sources[0]) {
 		t.Error("fell for another reason")
 	}

@@ -11,23 +11,23 @@ import (
 type ExcludedList struct {
 	list  string  // see excludedPacker
 	floor float64 // of the search; relates scores to relevances
-	// names holds name and section of each candidate whose text its engine keeps; "" until Named
-	// has read them.
+	// names holds name and section of each candidate whose text its engine keeps; "" until
+	// WithNames has read them.
 	names  string
 	counts excludedCounts
 }
 
 // NewExcludedList encodes a list of excluded candidates.
-func NewExcludedList(list []Excluded) ExcludedList { return fallenOf(list, 0) }
+func NewExcludedList(list []Excluded) ExcludedList { return excludedListOf(list, 0) }
 
-func fallenOf(list []Excluded, floor float64) ExcludedList {
+func excludedListOf(list []Excluded, floor float64) ExcludedList {
 	var p excludedPacker
 	p.Reset(floor)
 	for i := range list {
 		x := &list[i]
 		p.Add(x, Label{Doc: []byte(x.Doc), Chunk: x.Chunk, Name: []byte(x.Name), Section: []byte(x.Section)})
 	}
-	return p.Fallen()
+	return p.List()
 }
 
 // Len returns the number of candidates.
@@ -63,8 +63,8 @@ func numberOf(reason ExcludeReason) int {
 	return max(0, slices.Index(all[:], reason))
 }
 
-// Fell returns the number of candidates excluded for a reason.
-func (f ExcludedList) Fell(reason ExcludeReason) int { return int(f.counts[numberOf(reason)]) }
+// Count returns the number of candidates excluded for a reason.
+func (f ExcludedList) Count(reason ExcludeReason) int { return int(f.counts[numberOf(reason)]) }
 
 // Counts returns the number of candidates by reason.
 func (f *ExcludedList) Counts() excludedCounts { return f.counts }
@@ -88,10 +88,10 @@ func (f ExcludedList) All() iter.Seq[Excluded] {
 // List returns all candidates.
 func (f ExcludedList) List() []Excluded { return slices.Collect(f.All()) }
 
-// Packed encodes all but the names set by Named, for ReadExcludedList with the same floor.
+// Packed encodes all but the names set by WithNames, for ReadExcludedList with the same floor.
 func (f ExcludedList) Packed(floor float64) string {
 	if f.list != "" && !identical(f.floor, floor) {
-		return fallenOf(f.List(), floor).list
+		return excludedListOf(f.List(), floor).list
 	}
 	return f.list
 }
@@ -107,10 +107,10 @@ func ReadExcludedList(list string, floor float64) (f ExcludedList, ok bool) {
 	return f, !r.Broken
 }
 
-// Named returns f with the names of those candidates whose texts engines keep. label must call its
-// argument with the label of each of them, in order.
-func (f ExcludedList) Named(label func(add func(Label)) error) (ExcludedList, error) {
-	var names fallenNames
+// WithNames returns f with the names of those candidates whose texts engines keep. label must call
+// its argument with the label of each of them, in order.
+func (f ExcludedList) WithNames(label func(add func(Label)) error) (ExcludedList, error) {
+	var names excludedNames
 	if err := label(func(l Label) { names.add(l.Name, l.Section) }); err != nil {
 		return ExcludedList{}, err
 	}

@@ -35,7 +35,7 @@ var someExcluded = rapid.Custom(func(t *rapid.T) retrieval.Excluded {
 		x.At = retrieval.Place{Kept: true, Segment: rapid.IntMin(0).Draw(t, "segment"), Text: rapid.IntMin(0).Draw(t, "text")}
 	}
 	if x.Reason == retrieval.ExcludedScore {
-		x.Least = number.Draw(t, "least")
+		x.MinScore = number.Draw(t, "least")
 	} else {
 		x.Detail = text.Draw(t, "detail")
 	}
@@ -46,7 +46,7 @@ var someExcluded = rapid.Custom(func(t *rapid.T) retrieval.Excluded {
 // has.
 func TestFallen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := rapid.SliceOfN(someExcluded, 0, 200).Draw(t, "fallen")
+		want := rapid.SliceOfN(someExcluded, 0, 200).Draw(t, "excluded")
 		f := retrieval.NewExcludedList(want)
 		if diff := gocmp.Diff(want, append([]retrieval.Excluded{}, f.List()...)); diff != "" || f.Len() != len(want) {
 			t.Fatalf("%d (-want +got):\n%s", f.Len(), diff)
@@ -68,8 +68,8 @@ func TestFallen(t *testing.T) {
 					n++
 				}
 			}
-			if f.Fell(reason) != n || kept.Fell(reason) != n {
-				t.Errorf("%d and %d fell for %q, want %d", f.Fell(reason), kept.Fell(reason), reason, n)
+			if f.Count(reason) != n || kept.Count(reason) != n {
+				t.Errorf("%d and %d fell for %q, want %d", f.Count(reason), kept.Count(reason), reason, n)
 			}
 		}
 		if !f.Equal(retrieval.NewExcludedList(f.List())) || len(want) > 0 && f.Equal(retrieval.NewExcludedList(want[1:])) {
@@ -94,19 +94,19 @@ func TestFallenIsSmall(t *testing.T) {
 
 // Arbitrary bytes from a cache never cause a panic, and decode to a bounded size.
 func FuzzReadFallen(f *testing.F) {
-	f.Add(retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "hr", Doc: "a.md", Reason: retrieval.ExcludedTopK}, {Knowledge: "hr", Doc: "b.md", Reason: retrieval.ExcludedScore, Least: 1, RerankScore: new(.5)}}).Packed(0))
+	f.Add(retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "hr", Doc: "a.md", Reason: retrieval.ExcludedTopK}, {Knowledge: "hr", Doc: "b.md", Reason: retrieval.ExcludedScore, MinScore: 1, RerankScore: new(.5)}}).Packed(0))
 	f.Add("\x00\x02hr\x01")
 	f.Add(strings.Repeat("\xff", 40))
 	f.Fuzz(func(t *testing.T, list string) {
-		fallen, ok := retrieval.ReadExcludedList(list, 3)
+		excluded, ok := retrieval.ReadExcludedList(list, 3)
 		if !ok {
 			return
 		}
-		all := fallen.List()
-		if len(all) != fallen.Len() || len(all) > len(list) {
-			t.Fatalf("%d of %d, in %d bytes", len(all), fallen.Len(), len(list))
+		all := excluded.List()
+		if len(all) != excluded.Len() || len(all) > len(list) {
+			t.Fatalf("%d of %d, in %d bytes", len(all), excluded.Len(), len(list))
 		}
-		if again, ok := retrieval.ReadExcludedList(retrieval.NewExcludedList(all).Packed(3), 3); !ok || !again.Equal(fallen) {
+		if again, ok := retrieval.ReadExcludedList(retrieval.NewExcludedList(all).Packed(3), 3); !ok || !again.Equal(excluded) {
 			t.Error("not the same again")
 		}
 	})

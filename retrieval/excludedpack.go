@@ -32,7 +32,7 @@ type excludedPacker struct {
 	bases  []string
 	notes  []note
 	doc    []byte // id in the previous entry
-	names  fallenNames
+	names  excludedNames
 	counts excludedCounts
 }
 
@@ -40,11 +40,11 @@ type excludedPacker struct {
 func (p *excludedPacker) Reset(floor float64) {
 	clear(p.bases)
 	clear(p.notes)
-	*p = excludedPacker{b: p.b[:0], floor: floor, bases: p.bases[:0], notes: p.notes[:0], doc: p.doc[:0], names: fallenNames{b: p.names.b[:0]}}
+	*p = excludedPacker{b: p.b[:0], floor: floor, bases: p.bases[:0], notes: p.notes[:0], doc: p.doc[:0], names: excludedNames{b: p.names.b[:0]}}
 }
 
-// Fallen returns the list of what was added.
-func (p *excludedPacker) Fallen() ExcludedList {
+// List returns the list of what was added.
+func (p *excludedPacker) List() ExcludedList {
 	return ExcludedList{list: string(p.b), floor: p.floor, names: p.names.packed(), counts: p.counts}
 }
 
@@ -82,7 +82,7 @@ func (p *excludedPacker) base(id string) {
 // note encodes why a candidate was excluded, and returns the number of the reason.
 func (p *excludedPacker) note(x *Excluded) int {
 	for i := len(p.notes) - 1; i >= max(0, len(p.notes)-lately); i-- {
-		if n := &p.notes[i]; n.reason == x.Reason && identical(n.least, x.Least) && n.detail == x.Detail {
+		if n := &p.notes[i]; n.reason == x.Reason && identical(n.least, x.MinScore) && n.detail == x.Detail {
 			p.b = append(p.b, byte(i+1))
 			return n.number
 		}
@@ -90,26 +90,26 @@ func (p *excludedPacker) note(x *Excluded) int {
 	number := numberOf(x.Reason)
 	p.b = AppendString(append(p.b, 0), x.Reason)
 	if x.Reason == ExcludedScore {
-		p.b = AppendFloat(p.b, x.Least)
+		p.b = AppendFloat(p.b, x.MinScore)
 	} else {
 		p.b = AppendString(p.b, x.Detail)
 	}
 	if len(p.notes) < maxPacked {
-		p.notes = append(p.notes, note{x.Reason, number, x.Least, x.Detail})
+		p.notes = append(p.notes, note{x.Reason, number, x.MinScore, x.Detail})
 	}
 	return number
 }
 
-// fallenNames encodes the names and sections of excluded candidates, one after the other. Each is
+// excludedNames encodes the names and sections of excluded candidates, one after the other. Each is
 // its length plus one, and its bytes; 0 repeats the one of the previous candidate.
-type fallenNames struct {
+type excludedNames struct {
 	b             []byte
 	name, section span // of the previous candidate
 	named         bool // at least one name or section is not empty
 }
 
 // packed returns the encoding; "" if all names and sections are empty.
-func (n *fallenNames) packed() string {
+func (n *excludedNames) packed() string {
 	if !n.named {
 		return ""
 	}
@@ -120,12 +120,12 @@ func (n *fallenNames) packed() string {
 type span struct{ from, to int }
 
 // add adds name and section of the next candidate.
-func (n *fallenNames) add(name, section []byte) {
+func (n *excludedNames) add(name, section []byte) {
 	n.text(&n.name, name)
 	n.text(&n.section, section)
 }
 
-func (n *fallenNames) text(before *span, text []byte) {
+func (n *excludedNames) text(before *span, text []byte) {
 	if string(n.b[before.from:before.to]) == string(text) {
 		n.b = append(n.b, 0)
 		return

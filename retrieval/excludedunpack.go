@@ -22,7 +22,7 @@ func (r *unpacker) more() bool { return r.Rest != "" }
 func (r *unpacker) next() (x Excluded) {
 	x.Knowledge = r.base()
 	why := r.note()
-	x.Reason, x.Least, x.Detail = why.reason, why.least, why.detail
+	x.Reason, x.MinScore, x.Detail = why.reason, why.least, why.detail
 	x.Doc, x.Chunk = r.document(), r.Int()
 	scores := ReadScores(&r.BinaryReader, r.floor)
 	x.Score, x.Relevance, x.Arm, x.ByArm = scores.Score, scores.Relevance, scores.Arm, scores.ByArm
@@ -83,7 +83,7 @@ func (r *unpacker) note() (why note) {
 	return why
 }
 
-// A nameReader decodes fallenNames.
+// A nameReader decodes excludedNames.
 type nameReader struct {
 	BinaryReader
 	name, section string

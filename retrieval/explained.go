@@ -5,7 +5,7 @@ package retrieval
 type Explained struct {
 	Floor float64         // minimum score for answers to the question; 0: none
 	Terms []ExplainedTerm // of the question and the turns that joined it, highest score first
-	Found []ExplainedHit  // best first, at most as many as the query asks for
+	Hits  []ExplainedHit  // best first, at most as many as the query asks for
 }
 
 // An ExplainedTerm is a term of the index: the stem of a word, or a name as written.

@@ -42,8 +42,8 @@ type GradeSettings struct {
 	Timeout    time.Duration // GradeByModel: for the scores
 }
 
-// Unasked returns the report for a request without a search; nil if grading is disabled.
-func (s GradeSettings) Unasked() *Graded {
+// SkippedReport returns the report for a request without a search; nil if grading is disabled.
+func (s GradeSettings) SkippedReport() *Graded {
 	if s.By == GradeByNobody {
 		return nil
 	}
@@ -82,7 +82,7 @@ type Graded struct {
 	Documents int           `json:"documents"`         // sent to a model; 0 if none was asked
 	Reason    RerankReason  `json:"reason"`            // with all but RerankOK all sources are kept
 	Verdict   Grade         `json:"verdict,omitempty"` // of all sources together
-	Kept      bool          `json:"kept,omitempty"`    // cached scores, see Keeper
+	Cached    bool          `json:"kept,omitempty"`    // cached scores, see CachedReranker
 	Rounds    int           `json:"rounds,omitempty"`  // 2 if the verdict led to a second search
 	Took      time.Duration `json:"-"`
 }
@@ -140,7 +140,7 @@ func (g *Grading) ask(ctx context.Context, query string, res *Result) {
 	scores, err := askScores(ctx, g.Grader, query, documents)
 	done := res.Graded
 	done.Documents, done.Reason, done.Took = len(documents), rerankReason(err), time.Since(start)
-	done.Kept = err == nil && kept(g.Grader)
+	done.Cached = err == nil && fromCache(g.Grader)
 	for i := range scores {
 		res.Sources[i].GradeScore = &scores[i]
 	}
@@ -148,21 +148,21 @@ func (g *Grading) ask(ctx context.Context, query string, res *Result) {
 
 // drop removes irrelevant sources. They precede the excluded candidates, which ranked lower.
 func (g *Grading) drop(res *Result) {
-	fallen, kept := []Excluded(nil), res.Sources[:0]
+	excluded, kept := []Excluded(nil), res.Sources[:0]
 	for _, src := range res.Sources {
 		if src.Grade != GradeIrrelevant {
 			kept = append(kept, src)
 			continue
 		}
-		fallen = append(fallen, Excluded{
+		excluded = append(excluded, Excluded{
 			Knowledge: src.Knowledge, Doc: src.Doc, Chunk: src.Chunk, Name: src.Name, Section: src.Section,
 			Score: src.Score, Relevance: src.Relevance, Arm: src.Arm, ByArm: src.ByArm, RerankScore: src.RerankScore, GradeScore: src.GradeScore, At: src.At,
 			Reason: ExcludedGrade, Detail: "irrelevant: " + shortOf(*cmp.Or(src.GradeScore, src.RerankScore), g.Irrelevant),
 		})
 	}
 	clear(res.Sources[len(kept):])
-	if res.Sources = kept; len(fallen) > 0 {
-		res.Fallen = NewExcludedList(append(fallen, res.Fallen.List()...))
+	if res.Sources = kept; len(excluded) > 0 {
+		res.Excluded = NewExcludedList(append(excluded, res.Excluded.List()...))
 	}
 }
 
@@ -171,7 +171,7 @@ func verdict(res *Result) Grade {
 	has := func(g Grade) bool {
 		return slices.ContainsFunc(res.Sources, func(src Source) bool { return src.Grade == g })
 	}
-	dropped := res.Fallen.Fell(ExcludedGrade) > 0
+	dropped := res.Excluded.Count(ExcludedGrade) > 0
 	switch {
 	case has(GradeRelevant):
 		return GradeRelevant

@@ -36,7 +36,7 @@ func grades(res retrieval.Result) (text string) {
 // A keptScorer is a scorer whose scores come from a cache.
 type keptScorer struct{ scorer }
 
-func (keptScorer) Kept() bool { return true }
+func (keptScorer) FromCache() bool { return true }
 
 // Kept is reported separately for plans, rerank scores and grades.
 func TestWhatWasKeptIsTold(t *testing.T) {
@@ -49,21 +49,21 @@ func TestWhatWasKeptIsTold(t *testing.T) {
 		q := asking("a")
 		q.Reranking, q.Grading = reranking(c.reranker), grading(c.grader)
 		res, err := p.Retrieve(t.Context(), q)
-		if err != nil || res.Reranked.Kept != c.reranked || res.Graded.Kept != c.graded {
+		if err != nil || res.Reranked.Cached != c.reranked || res.Graded.Cached != c.graded {
 			t.Errorf("%+v, %+v, %v", res.Reranked, res.Graded, err)
 		}
 	}
 	failed := keptScorer{func(context.Context, string, []string) ([]float64, error) { return nil, retrieval.ErrBadScores }}
 	q := asking("a")
 	q.Reranking, q.Grading = reranking(failed), grading(failed)
-	if res, err := p.Retrieve(t.Context(), q); err != nil || res.Reranked.Kept || res.Graded.Kept {
+	if res, err := p.Retrieve(t.Context(), q); err != nil || res.Reranked.Cached || res.Graded.Cached {
 		t.Errorf("%+v, %+v, %v", res.Reranked, res.Graded, err)
 	}
 	for _, kept := range []bool{false, true} {
 		_, res := planned(func(context.Context, retrieval.Question) (retrieval.Plan, error) {
-			return retrieval.Plan{Queries: []string{"more"}, Kept: kept}, nil
+			return retrieval.Plan{Queries: []string{"more"}, Cached: kept}, nil
 		}, "words", nil)
-		if res.Planned.Kept != kept {
+		if res.Planned.Cached != kept {
 			t.Errorf("a plan: %+v", res.Planned)
 		}
 	}
@@ -107,7 +107,7 @@ func TestGradeVerdicts(t *testing.T) {
 		if !res.Reason.Searched() || res.Reason.Failed() {
 			t.Errorf("%s: %q is no whole search", name, res.Reason)
 		}
-		if p.Punctual = true; retrieval.Prompt(p, &q) {
+		if p.Punctual = true; retrieval.AnswersAtOnce(p, &q) {
 			t.Errorf("%s: what waits for a model is answered at once", name)
 		}
 	}
@@ -130,8 +130,8 @@ func TestGradeByAnOracle(t *testing.T) {
 	for _, s := range res.Sources {
 		docs += " " + s.Doc[:3]
 	}
-	if err != nil || docs != " d01 d04 d07 d10 d13 d16 d19" || res.Fallen.Len() != len(list)-len(relevant) {
-		t.Errorf("%v, in are%s, %d fell", err, docs, res.Fallen.Len())
+	if err != nil || docs != " d01 d04 d07 d10 d13 d16 d19" || res.Excluded.Len() != len(list)-len(relevant) {
+		t.Errorf("%v, in are%s, %d fell", err, docs, res.Excluded.Len())
 	}
 }
 
@@ -212,7 +212,7 @@ func TestGradeByRerank(t *testing.T) {
 	a, b, c := chunk("a.md", 0, 9, "alpha"), chunk("b.md", 0, 5, "beta"), chunk("c.md", 0, 4, "gamma")
 	scores := gives(map[string]float64{"alpha": .1, "beta": .9, "gamma": .2})
 	res := by(scores, 50, a, b, c)
-	if grades(res) != " relevant" || res.Sources[0].Doc != "b.md" || res.Fallen.Len() != 2 || res.Graded.Documents != 0 || res.Graded.Verdict != retrieval.GradeRelevant || res.Degraded != "" {
+	if grades(res) != " relevant" || res.Sources[0].Doc != "b.md" || res.Excluded.Len() != 2 || res.Graded.Documents != 0 || res.Graded.Verdict != retrieval.GradeRelevant || res.Degraded != "" {
 		t.Errorf("%s, %+v", outcome(res), res.Graded)
 	}
 	if res = by(scores, 50, a); res.Reason != retrieval.ReasonIrrelevant || res.Reranked.Documents != 1 {
@@ -363,7 +363,7 @@ func TestGradesOfKeptAnswers(t *testing.T) {
 		}
 		return res
 	}
-	fell := retrieval.Result{Cache: retrieval.CacheHit, Fallen: retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludedGrade}})}
+	fell := retrieval.Result{Cache: retrieval.CacheHit, Excluded: retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludedGrade}})}
 	for want, res := range map[retrieval.Grade]retrieval.Result{
 		retrieval.GradeRelevant:   kept(retrieval.GradeAmbiguous, retrieval.GradeRelevant),
 		retrieval.GradeAmbiguous:  kept(retrieval.GradeIrrelevant, retrieval.GradeAmbiguous),

@@ -39,8 +39,8 @@ type Pipeline struct {
 	// Punctual says that all Retrievers return when their context ends, as caches do. A single one
 	// is then called without a goroutine, which would take as long as a small search.
 	Punctual bool
-	// Whole returns all candidates in order as Sources and excludes none, for measurements.
-	Whole bool
+	// Unfiltered returns all candidates in order as Sources and excludes none, for measurements.
+	Unfiltered bool
 	// Terms returns the content terms of a text, for finding duplicates.
 	Terms func(text string) []string
 
@@ -49,7 +49,7 @@ type Pipeline struct {
 }
 
 // A room is scratch memory of one search. No Result of a Pipeline refers to it.
-type room struct {
+type scratch struct {
 	hits    []Hit
 	asked   Query     // the query that the engine gets
 	answers [1]answer // most searches have one answer
@@ -86,14 +86,14 @@ func (p *Pipeline) Find(ctx context.Context, q *Query, res *Result) error {
 		} else {
 			worst = worse(worst, reason)
 		}
-		if reason == ReasonTimeout || a.res.Unembedded == EmbedTimeout {
+		if reason == ReasonTimeout || a.res.EmbedFailure == EmbedTimeout {
 			late++
 		}
 		if a.err != nil {
 			failures = append(failures, a.err)
 			continue
 		}
-		unembedded, degraded = cmp.Or(unembedded, a.res.Unembedded), cmp.Or(degraded, a.res.Degraded)
+		unembedded, degraded = cmp.Or(unembedded, a.res.EmbedFailure), cmp.Or(degraded, a.res.Degraded)
 		provisional = provisional || a.res.Provisional
 		arrived = append(arrived, *a)
 	}
@@ -118,8 +118,8 @@ func (p *Pipeline) Find(ctx context.Context, q *Query, res *Result) error {
 	}
 	q.grade(ctx, res)
 	res.Bases, res.Cache, res.Lookups = searched(arrived, q), cacheOf(arrived), kept
-	res.Partial, res.Provisional, res.Degraded = worst.Failed() || lacks, provisional, cmp.Or(degraded, res.lacks())
-	res.Unembedded, res.Late = unembedded, late
+	res.Partial, res.Provisional, res.Degraded = worst.Failed() || lacks, provisional, cmp.Or(degraded, res.failedStage())
+	res.EmbedFailure, res.Late = unembedded, late
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived, res.Graded)
 	}
@@ -130,10 +130,10 @@ func (p *Pipeline) Find(ctx context.Context, q *Query, res *Result) error {
 }
 
 // borrowRoom returns an unused room.
-func (p *Pipeline) borrowRoom(q *Query) *room {
-	in, _ := p.rooms.Get().(*room)
+func (p *Pipeline) borrowRoom(q *Query) *scratch {
+	in, _ := p.rooms.Get().(*scratch)
 	if in == nil {
-		in = new(room)
+		in = new(scratch)
 	}
 	in.hits = slices.Grow(in.hits[:0], q.Settings.NumCandidates)
 	return in
@@ -145,7 +145,7 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q *Query, res *
 	if sel == nil {
 		sel = new(selection)
 	}
-	sel.settings, sel.whole, sel.terms, sel.reranking = q.Settings, p.Whole, p.Terms, q.Reranking
+	sel.settings, sel.whole, sel.terms, sel.reranking = q.Settings, p.Unfiltered, p.Terms, q.Reranking
 	sel.graded = q.Grading.byRerank()
 	if q.Reranking != nil {
 		sel.query = q.rerankQuery()
@@ -159,12 +159,12 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q *Query, res *
 // search searches all bases of q in parallel and returns their answers; an answer that misses the
 // deadline is an error. A search without goroutines may use the memory of the room for its answer
 // and hits.
-func (p *Pipeline) search(ctx context.Context, q *Query, in *room) []answer {
+func (p *Pipeline) search(ctx context.Context, q *Query, in *scratch) []answer {
 	alone := p.Punctual && len(q.Further) == 0 && p.asOne(q.Bases)
 	if alone {
 		in.asked, in.answers[0].res.Hits = *q, in.hits
 	}
-	if alone && Prompt(p.Bases(q.Bases[0].Knowledge), q) { // a timer would take a tenth of the time
+	if alone && AnswersAtOnce(p.Bases(q.Bases[0].Knowledge), q) { // a timer would take a tenth of the time
 		p.ask(ctx, &in.asked, q.Bases, &in.answers[0])
 		return in.answers[:]
 	}
@@ -198,9 +198,9 @@ func (p *Pipeline) search(ctx context.Context, q *Query, in *room) []answer {
 	return answers
 }
 
-// Prompt reports whether all bases of q are searched by one call that returns at once.
-func (p *Pipeline) Prompt(q *Query) bool {
-	return p.Punctual && p.asOne(q.Bases) && len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && Prompt(p.Bases(q.Bases[0].Knowledge), q)
+// AnswersAtOnce reports whether all bases of q are searched by one call that returns at once.
+func (p *Pipeline) AnswersAtOnce(q *Query) bool {
+	return p.Punctual && p.asOne(q.Bases) && len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && AnswersAtOnce(p.Bases(q.Bases[0].Knowledge), q)
 }
 
 // asOne reports whether some bases are searched by one call.
@@ -289,7 +289,7 @@ func (p *Pipeline) ask(ctx context.Context, q *Query, refs []Ref, a *answer) {
 	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight, Fusion: q.Settings.Fusion}
 	q.Reranking, q.Grading = nil, nil
 	if a.err = Find(ctx, base, q, &a.res); a.err == nil {
-		a.err = a.strange()
+		a.err = a.checkOrigin()
 	}
 }
 

@@ -244,7 +244,7 @@ func TestPipelineCountsWhatIsLate(t *testing.T) {
 	unembedded := func(why retrieval.EmbedReason) retrieval.Func {
 		return func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 			res, err := has(1, chunk("a.md", 0, 5, "an answer"))(ctx, q)
-			res.Degraded, res.Unembedded = retrieval.StageEmbed, why
+			res.Degraded, res.EmbedFailure = retrieval.StageEmbed, why
 			return res, err
 		}
 	}
@@ -265,8 +265,8 @@ func TestPipelineCountsWhatIsLate(t *testing.T) {
 			q := asking("a", "b")
 			q.Further = c.further
 			res, _ := c.bases.pipeline().Retrieve(t.Context(), q)
-			if res.Late != c.late || res.Unembedded != c.why {
-				t.Errorf("%s: %d late, want %d; %s, want %s", name, res.Late, c.late, res.Unembedded, c.why)
+			if res.Late != c.late || res.EmbedFailure != c.why {
+				t.Errorf("%s: %d late, want %d; %s, want %s", name, res.Late, c.late, res.EmbedFailure, c.why)
 			}
 		})
 	}

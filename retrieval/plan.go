@@ -38,7 +38,7 @@ type Question struct {
 type Plan struct {
 	Queries []string // in addition to the question, best first
 	Skip    bool     // no search is needed
-	Kept    bool     `json:"-"` // cached, or shared with a concurrent request
+	Cached  bool     `json:"-"` // cached, or shared with a concurrent request
 }
 
 // A Planner decides what to search for. Its error wraps ErrNotAsked if no model was asked, and
@@ -77,7 +77,7 @@ type Planned struct {
 	Applied  bool          `json:"retrieval_query_planner_applied"` // the plan changed what was searched
 	ModelID  string        `json:"retrieval_query_planner_model_id"`
 	Fallback PlanReason    `json:"retrieval_query_planner_fallback"`
-	Kept     bool          `json:"retrieval_query_planner_kept,omitempty"` // see Plan
+	Cached   bool          `json:"retrieval_query_planner_kept,omitempty"` // see Plan
 	Took     time.Duration `json:"-"`
 }
 
@@ -94,7 +94,7 @@ type Planning struct {
 func (p *Planning) plan(ctx context.Context, text string, hasTerms func(string) bool) (further []string, skip bool, done Planned) {
 	start := time.Now()
 	plan, err := p.ask(ctx, Question{Text: text, Earlier: p.earlier(), MaxQueries: p.MaxQueries, MaySkip: p.MaySkip})
-	done = Planned{Enabled: true, ModelID: p.Model, Fallback: planReason(err), Kept: plan.Kept, Took: time.Since(start)}
+	done = Planned{Enabled: true, ModelID: p.Model, Fallback: planReason(err), Cached: plan.Cached, Took: time.Since(start)}
 	if skip = plan.Skip && p.MaySkip; skip && err == nil {
 		done.Applied = true
 		return nil, true, done

@@ -18,15 +18,15 @@ type Excluded struct {
 	GradeScore     *float64
 	At             Place
 
-	Reason ExcludeReason
-	Least  float64 // with ExcludedScore: the minimum score
-	Detail string  // with other reasons, for people: "duplicate of leave.md#3"
+	Reason   ExcludeReason
+	MinScore float64 // with ExcludedScore: the minimum score
+	Detail   string  // with other reasons, for people: "duplicate of leave.md#3"
 }
 
 // Why returns the reason for people, such as "score 1.1 < 3.0".
 func (x *Excluded) Why() string {
 	if x.Reason == ExcludedScore {
-		return scoreDetail(x.Score, x.Least)
+		return scoreDetail(x.Score, x.MinScore)
 	}
 	return x.Detail
 }

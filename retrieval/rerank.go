@@ -30,9 +30,9 @@ type RerankSettings struct {
 	Timeout   time.Duration // for the scores
 }
 
-// Unasked returns the report for a search in which the Reranker was not asked: the order is that
-// of a cached answer, or there was nothing to order. It returns nil if reranking is disabled.
-func (s RerankSettings) Unasked(kept bool) *Reranked {
+// SkippedReport returns the report for a search in which the Reranker was not asked: the order is
+// that of a cached answer, or there was nothing to order. It returns nil if reranking is disabled.
+func (s RerankSettings) SkippedReport(kept bool) *Reranked {
 	if s.Documents == 0 {
 		return nil
 	}
@@ -51,14 +51,14 @@ type Reranker interface {
 	Rerank(ctx context.Context, query string, documents []string) ([]float64, error)
 }
 
-// A Keeper is a Reranker that reports whether its last scores came from a cache or were shared
-// with a concurrent request.
-type Keeper interface{ Kept() bool }
+// A CachedReranker is a Reranker that reports whether its last scores came from a cache or were
+// shared with a concurrent request.
+type CachedReranker interface{ FromCache() bool }
 
-// kept reports whether a Reranker's last scores were cached or shared.
-func kept(r Reranker) bool {
-	k, ok := r.(Keeper)
-	return ok && k.Kept()
+// fromCache reports whether a Reranker's last scores were cached or shared.
+func fromCache(r Reranker) bool {
+	k, ok := r.(CachedReranker)
+	return ok && k.FromCache()
 }
 
 // ErrBadScores says that a service's answer does not score each document exactly once.
@@ -91,7 +91,7 @@ type Reranked struct {
 	Model     string        `json:"model,omitempty"`
 	Documents int           `json:"documents"` // sent to the Reranker; 0 if it was not asked
 	Reason    RerankReason  `json:"reason"`
-	Kept      bool          `json:"kept,omitempty"` // cached scores, see Keeper
+	Cached    bool          `json:"kept,omitempty"` // cached scores, see CachedReranker
 	Took      time.Duration `json:"-"`
 }
 
@@ -125,7 +125,7 @@ func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, er
 			judged = append(judged, i)
 		}
 	}
-	done := by.Unasked(false)
+	done := by.SkippedReport(false)
 	if len(judged) == 0 || len(judged) == 1 && by.Threshold == 0 && !s.graded { // nothing to order
 		return done, nil
 	}
@@ -139,7 +139,7 @@ func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, er
 	if err != nil {
 		return done, nil
 	}
-	done.Kept = kept(by.Reranker)
+	done.Cached = fromCache(by.Reranker)
 	for n, i := range judged {
 		c := s.ranked[i]
 		if c.judged, c.score = true, scores[n]; by.Threshold > 0 {

@@ -75,7 +75,7 @@ func TestRerankReachesTheRecallOfItsCandidates(t *testing.T) {
 	if diff := cmp.Diff(want, res.Reranked); diff != "" || res.Degraded != "" {
 		t.Errorf("degraded %q, -want +got:\n%s", res.Degraded, diff)
 	}
-	if p.Punctual = true; retrieval.Prompt(p, &q) {
+	if p.Punctual = true; retrieval.AnswersAtOnce(p, &q) {
 		t.Error("what waits for a service is answered at once")
 	}
 }
@@ -174,7 +174,7 @@ func rerankScores(res retrieval.Result) (text string) {
 		add(s.RerankScore)
 	}
 	text += ";"
-	for _, x := range res.Fallen.List() {
+	for _, x := range res.Excluded.List() {
 		add(x.RerankScore)
 	}
 	return text

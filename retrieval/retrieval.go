@@ -190,14 +190,14 @@ type Lookup struct {
 // A Result is an answer to a Query. It may be shared by many callers at once: neither it nor its
 // slices may be modified.
 type Result struct {
-	Sources []Source     // best first, at most Settings.TopK (of an engine: NumCandidates)
-	Hits    []Hit        // of a Finder, in place of Sources; Hit.Base is an index into Bases
-	Fallen  ExcludedList // candidates that are not sources; from a pipeline only, never from an engine
-	Bases   []Ref        // bases that were searched, with the generation searched
-	Floor   float64      // of an engine: its calibrated minimum score; 0: none
-	Reason  Reason       // why it is empty or incomplete
-	Partial bool         // a base was late or failed; never cached as a complete answer
-	Cache   CacheState
+	Sources  []Source     // best first, at most Settings.TopK (of an engine: NumCandidates)
+	Hits     []Hit        // of a Finder, in place of Sources; Hit.Base is an index into Bases
+	Excluded ExcludedList // candidates that are not sources; from a pipeline only, never from an engine
+	Bases    []Ref        // bases that were searched, with the generation searched
+	Floor    float64      // of an engine: its calibrated minimum score; 0: none
+	Reason   Reason       // why it is empty or incomplete
+	Partial  bool         // a base was late or failed; never cached as a complete answer
+	Cache    CacheState
 
 	// CacheKey is the first 4 bytes of the digest of the cache key that Cache is about; 0 if no
 	// cache was asked.
@@ -213,8 +213,8 @@ type Result struct {
 	// Degraded names the stage that failed, so that the answer was made without it; "" if none
 	// did. The next answer may differ, so this one is never cached.
 	Degraded Stage
-	// Unembedded is why the vector of the question is missing; "" if it is not missing.
-	Unembedded EmbedReason
+	// EmbedFailure is why the vector of the question is missing; "" if it is not missing.
+	EmbedFailure EmbedReason
 	// Late counts what missed the deadline and may be there the next time: in a Pipeline's result,
 	// answers to its searches and vectors of questions.
 	Late int
@@ -246,17 +246,17 @@ type Retriever interface {
 	Retrieve(ctx context.Context, q Query) (Result, error)
 }
 
-// A Prompter is a Retriever that answers some queries without waiting, in less time than it takes
-// to store the answer in a cache or to start a goroutine.
-type Prompter interface {
-	// Prompt reports whether q, as passed to Retrieve, is such a query.
-	Prompt(q *Query) bool
+// An ImmediateRetriever is a Retriever that answers some queries without waiting, in less time than
+// it takes to store the answer in a cache or to start a goroutine.
+type ImmediateRetriever interface {
+	// AnswersAtOnce reports whether q, as passed to Retrieve, is such a query.
+	AnswersAtOnce(q *Query) bool
 }
 
-// Prompt reports whether r is a Prompter that answers q at once.
-func Prompt(r Retriever, q *Query) bool {
-	p, ok := r.(Prompter)
-	return ok && p.Prompt(q)
+// AnswersAtOnce reports whether r is an ImmediateRetriever that answers q at once.
+func AnswersAtOnce(r Retriever, q *Query) bool {
+	p, ok := r.(ImmediateRetriever)
+	return ok && p.AnswersAtOnce(q)
 }
 
 // A Finder is a Retriever that writes its answer into memory of the caller. A query passes through

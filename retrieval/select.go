@@ -118,8 +118,8 @@ type selection struct {
 	candidates []candidate  // in the order found
 	ranked     []*candidate // all candidates, best first
 	chosen     []*candidate
-	fallen     []fell
-	writer     fallenWriter
+	excluded   []exclusion
+	writer     excludedWriter
 	sources    []*Source // scratch: sources to read from one engine
 	groups     []group   // of all candidates, best first; never grows beyond its capacity
 	keys       []key     // of the best of each group
@@ -152,13 +152,13 @@ func (s *selection) reset() {
 	clear(s.candidates)
 	clear(s.ranked)
 	clear(s.chosen)
-	clear(s.fallen)
+	clear(s.excluded)
 	clear(s.groups)
 	clear(s.marked)
 	clear(s.sources[:cap(s.sources)])
 	s.writer.reset()
 	*s = selection{
-		marked: s.marked[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0],
+		marked: s.marked[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], excluded: s.excluded[:0],
 		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], writer: s.writer, sources: s.sources[:0],
 	}
 }
@@ -249,7 +249,7 @@ func (s *selection) alike(a, b *candidate) bool {
 		return x.Similar(y)
 	}
 	few := min(len(a.text.terms), len(b.text.terms)) <= fewTerms
-	return (few || x.Near(y)) && similarSets(a.text.set(), b.text.set())
+	return (few || x.MaybeSimilar(y)) && similarSets(a.text.set(), b.text.set())
 }
 
 // glanceOf returns the glance of a candidate's text.
@@ -304,14 +304,14 @@ func (s *selection) sameDocument(a, b *candidate) bool {
 // drop excludes a candidate. At most NumCandidates exclusions are recorded, but at least one for
 // each base without a source, so that no base disappears without a reason.
 func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
-	if len(s.fallen) < s.settings.NumCandidates || !s.tells(c.knowledge) {
-		s.fallen = append(s.fallen, fell{c, reason, detail})
+	if len(s.excluded) < s.settings.NumCandidates || !s.tells(c.knowledge) {
+		s.excluded = append(s.excluded, exclusion{c, reason, detail})
 	}
 }
 
 func (s *selection) tells(knowledge string) bool {
 	return slices.ContainsFunc(s.chosen, func(c *candidate) bool { return c.knowledge == knowledge }) ||
-		slices.ContainsFunc(s.fallen, func(f fell) bool { return f.knowledge == knowledge })
+		slices.ContainsFunc(s.excluded, func(f exclusion) bool { return f.knowledge == knowledge })
 }
 
 // Choose selects among sources that a caller has found itself: highest score first, equal scores
@@ -355,6 +355,6 @@ func (s *selection) choose(ctx context.Context, answers []answer, res *Result) e
 	if err := s.answers.read(s.chosen, res.Sources, &s.sources); err != nil {
 		return err
 	}
-	res.Fallen, err = s.writer.write(answers, s.fallen, res.Floor)
+	res.Excluded, err = s.writer.write(answers, s.excluded, res.Floor)
 	return err
 }

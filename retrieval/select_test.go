@@ -21,7 +21,7 @@ func outcome(res retrieval.Result) string {
 	for _, s := range res.Sources {
 		fmt.Fprintf(&b, "in  %s/%s#%d\n", s.Knowledge, s.Doc, s.Chunk)
 	}
-	for _, e := range res.Fallen.List() {
+	for _, e := range res.Excluded.List() {
 		fmt.Fprintf(&b, "out %s/%s#%d %s: %s\n", e.Knowledge, e.Doc, e.Chunk, e.Reason, e.Why())
 	}
 	fmt.Fprintf(&b, "%d retrieved, %d unique", res.Retrieved, res.Unique)
@@ -242,7 +242,7 @@ out d/s.md#0 top_k: after the best 1
 	if diff := gocmp.Diff(want, outcome(res)); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	for _, e := range res.Fallen.List() {
+	for _, e := range res.Excluded.List() {
 		if e.Name != "Name" {
 			t.Errorf("told of as %+v", e)
 		}
@@ -314,8 +314,8 @@ func TestSelectProperties(t *testing.T) {
 		if res.Retrieved != retrieved || res.Unique < len(res.Sources) || res.Unique > retrieved {
 			t.Fatalf("%d retrieved (want %d), %d unique, %d sources", res.Retrieved, retrieved, res.Unique, len(res.Sources))
 		}
-		if all := len(res.Sources) + res.Fallen.Len(); all > retrieved ||
-			all < retrieved && res.Fallen.Len() < q.Settings.NumCandidates {
+		if all := len(res.Sources) + res.Excluded.Len(); all > retrieved ||
+			all < retrieved && res.Excluded.Len() < q.Settings.NumCandidates {
 			t.Fatalf("%d of %d candidates accounted for", all, retrieved)
 		}
 		slices.Reverse(q.Bases)
@@ -352,7 +352,7 @@ func checkSelection(t *rapid.T, res retrieval.Result, s retrieval.Settings, floo
 	if len(res.Sources) > s.TopK {
 		t.Fatalf("%d sources", len(res.Sources))
 	}
-	for _, e := range res.Fallen.List() {
+	for _, e := range res.Excluded.List() {
 		if e.Reason == "" || e.Why() == "" {
 			t.Fatalf("excluded %+v", e)
 		}

@@ -114,8 +114,8 @@ const (
 // are similar to nothing.
 func (a *Sketch) Similar(b *Sketch) bool { return a.agrees(b, leastAgreement) }
 
-// Near reports whether sets may be similar. It almost never misses similar sets.
-func (a *Sketch) Near(b *Sketch) bool { return a.agrees(b, 0.6) }
+// MaybeSimilar reports whether sets may be similar. It almost never misses similar sets.
+func (a *Sketch) MaybeSimilar(b *Sketch) bool { return a.agrees(b, 0.6) }
 
 // agrees reports whether at least a share least of the bins agree, of those not empty in both.
 func (a *Sketch) agrees(b *Sketch, least float64) bool {

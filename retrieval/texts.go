@@ -53,11 +53,11 @@ func (e *UnreadableError) Error() string {
 // Unwrap returns ErrUnavailable and the cause.
 func (e *UnreadableError) Unwrap() []error { return []error{ErrUnavailable, e.Err} }
 
-// Whole is a Retriever that reads the texts of all hits, for callers that show them all.
-type Whole struct{ Next Retriever }
+// WithTexts is a Retriever that reads the texts of all hits, for callers that show them all.
+type WithTexts struct{ Next Retriever }
 
 // Retrieve returns Next's sources with their texts.
-func (w Whole) Retrieve(ctx context.Context, q Query) (Result, error) {
+func (w WithTexts) Retrieve(ctx context.Context, q Query) (Result, error) {
 	res, err := w.Next.Retrieve(ctx, q)
 	if err != nil || res.Texts == nil {
 		return res, err

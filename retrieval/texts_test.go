@@ -160,7 +160,7 @@ func TestLateTextsSelectTheSame(t *testing.T) {
 				t.Errorf("%s: %s is not whole: %+v", form, s.Doc, s)
 			}
 		}
-		for _, x := range got.Fallen.List() {
+		for _, x := range got.Excluded.List() {
 			if x.Name != "about "+x.Doc {
 				t.Errorf("%s: what fell: %+v", form, x)
 			}
@@ -320,7 +320,7 @@ func TestWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	same := retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) { return shared, nil })
-	got, err := retrieval.Whole{Next: same}.Retrieve(t.Context(), asking("a"))
+	got, err := retrieval.WithTexts{Next: same}.Retrieve(t.Context(), asking("a"))
 	if err != nil || len(got.Sources) != 2 || got.Sources[1].Text != "bee" || got.Sources[1].At.Kept || got.Texts != nil || got.Floor != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -328,7 +328,7 @@ func TestWhole(t *testing.T) {
 		t.Error("the answer of the engine was changed")
 	}
 	l.broken = map[string]error{"y": &retrieval.UnreadableError{Knowledge: "a", Err: errors.New("damaged")}}
-	if got, err := (retrieval.Whole{Next: same}).Retrieve(t.Context(), asking("a")); !errors.Is(err, retrieval.ErrUnavailable) || got.Reason != retrieval.ReasonError || !strings.Contains(err.Error(), "base a") {
+	if got, err := (retrieval.WithTexts{Next: same}).Retrieve(t.Context(), asking("a")); !errors.Is(err, retrieval.ErrUnavailable) || got.Reason != retrieval.ReasonError || !strings.Contains(err.Error(), "base a") {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -342,7 +342,7 @@ func TestPipelineWithoutTexts(t *testing.T) {
 	q := asking("a")
 	q.Settings.TopK = 1
 	got, err := engines{"a": has(0, kept, other)}.pipeline().Retrieve(t.Context(), q)
-	if err != nil || len(got.Sources) != 1 || got.Fallen.Len() != 1 || got.Fallen.List()[0].Doc != "y" {
+	if err != nil || len(got.Sources) != 1 || got.Excluded.Len() != 1 || got.Excluded.List()[0].Doc != "y" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -94,8 +94,8 @@ func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model st
 	if len(s.sources) > 0 {
 		p.Knowledge = []string{"state"}
 	}
-	p, req, o, err = a.rewriter.TakeChunks(p, req, o)
-	if err != nil && o.Taken == nil { // otherwise no chunk fits, but components and sources may
+	p, req, o, err = a.rewriter.InsertChunks(p, req, o)
+	if err != nil && o.ChunkResult == nil { // otherwise no chunk fits, but components and sources may
 		return nil, ofState(err)
 	}
 	if o.Query == "" {
@@ -110,7 +110,7 @@ func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model st
 	if err != nil && (built == nil || !built.Empty) {
 		return nil, err
 	}
-	l := res.Ledger.Whole()
+	l := res.Ledger.WithExcluded()
 	l.Edits = []Edit{} // they apply to a body that the caller never saw
 	return &Assembled{
 		Messages: messagesOf(built), TokenCount: l.Chunks.Tokens + l.Used, Exact: l.Chunks.Exact && l.Exactness == Exact,

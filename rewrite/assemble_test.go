@@ -244,7 +244,7 @@ func TestBroughtSourcesAreSelected(t *testing.T) {
 		last := 0
 		for _, s := range r.Ledger.Sources {
 			name := fmt.Sprintf("%s#%d", s.Doc, s.Chunk)
-			if s.Fate == rewrite.Out {
+			if s.Inclusion == rewrite.Excluded {
 				out = append(out, name+" "+s.Detail)
 				continue
 			}

@@ -30,7 +30,7 @@ func TestAssembly(t *testing.T) {
 	for _, c := range l.Components {
 		may[c.Name] = c.Truncatable
 	}
-	if c := l.Components[1]; c.Fate != rewrite.Out || c.TotalTokens < 10 || c.TotalTokens != c.Demand {
+	if c := l.Components[1]; c.Inclusion != rewrite.Excluded || c.TotalTokens < 10 || c.TotalTokens != c.Demand {
 		t.Errorf("%+v", c)
 	}
 	if diff := cmp.Diff(map[string]bool{"rules": false, "long": false, "glossary": true}, may); diff != "" {

@@ -66,16 +66,16 @@ func TestClosingLineCounts(t *testing.T) {
 	for _, c := range []struct {
 		size, budget, used int
 		closing            bool
-		fate               rewrite.Fate
+		fate               rewrite.Inclusion
 	}{
-		{4000, 9000, 4000, false, rewrite.In},
-		{4000, 4000, 4000, false, rewrite.In},
-		{4001, 9000, 4001 + closing, true, rewrite.In},
-		{4001, 4001 + closing, 4001 + closing, true, rewrite.In},
+		{4000, 9000, 4000, false, rewrite.Included},
+		{4000, 4000, 4000, false, rewrite.Included},
+		{4001, 9000, 4001 + closing, true, rewrite.Included},
+		{4001, 4001 + closing, 4001 + closing, true, rewrite.Included},
 		{4001, 4000 + closing, 4000, false, rewrite.Cut},
 	} {
 		l, closed := element(c.size, c.budget)
-		if e := l.Components[0]; l.Used != c.used+message || closed != c.closing || e.Tokens != c.used || e.Fate != c.fate || e.Demand != map[bool]int{true: c.size + closing, false: c.size}[c.size > 4000] {
+		if e := l.Components[0]; l.Used != c.used+message || closed != c.closing || e.Tokens != c.used || e.Inclusion != c.fate || e.Demand != map[bool]int{true: c.size + closing, false: c.size}[c.size > 4000] {
 			t.Errorf("%d in %d: used %d, closing line %v, %+v", c.size, c.budget, l.Used, closed, e)
 		}
 	}
@@ -91,7 +91,7 @@ func TestCutFillsTheBudget(t *testing.T) {
 		p.ContextTokens = budget
 		res, out := inject(t, rewrite.Model{Counter: e}, p, []retrieval.Source{handbook("a.md", 0, text)})
 		l := res.Ledger
-		if res.Outcome != rewrite.Injected || l.Sources[0].Fate != rewrite.Cut || l.Used > budget || l.Used < budget-8 {
+		if res.Outcome != rewrite.Injected || l.Sources[0].Inclusion != rewrite.Cut || l.Used > budget || l.Used < budget-8 {
 			t.Errorf("budget %d: %s, used %d, %+v", budget, res.Outcome, l.Used, l.Sources[0])
 		}
 		if n := strings.Count(out, "[… cut to fit]"); n != 1 {

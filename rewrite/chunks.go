@@ -30,8 +30,8 @@ const (
 	ChunksBeforeLastUser ChunkPlacement = "before_last_user"
 )
 
-// Chunks is the result of TakeChunks; nil if the request has no chunks.
-type Chunks struct {
+// ChunkResult is the result of InsertChunks; nil if the request has no chunks.
+type ChunkResult struct {
 	ledger chunks.Ledger
 	edits  []Edit           // relative to the original body, sorted
 	whole  []chunks.Content // the chunks added uncut
@@ -40,7 +40,7 @@ type Chunks struct {
 
 // hidden returns the decoded JSON strings with escapes in the added chunks, which a search of the
 // messages would miss.
-func (c *Chunks) hidden() (texts []string) {
+func (c *ChunkResult) hidden() (texts []string) {
 	if c == nil {
 		return nil
 	}
@@ -50,14 +50,14 @@ func (c *Chunks) hidden() (texts []string) {
 	return texts
 }
 
-// TakeChunks inserts the messages built from the request's chunks into its body and removes the
+// InsertChunks inserts the messages built from the request's chunks into its body and removes the
 // body field "sidenote". It returns the new request, the policy for it and the remaining options.
 // From then on these messages are read, searched and counted like the application's own. A
 // request without chunks is returned unchanged.
 //
 // The error is an *OptionError or a *BodyError. Such a request must be refused in every mode,
 // because it means something else without its chunks.
-func (rw *Rewriter) TakeChunks(p Policy, req *Request, o Options) (Policy, *Request, Options, error) {
+func (rw *Rewriter) InsertChunks(p Policy, req *Request, o Options) (Policy, *Request, Options, error) {
 	if o.Chunks == nil {
 		return p, req, o, nil
 	}
@@ -69,7 +69,7 @@ func (rw *Rewriter) TakeChunks(p Policy, req *Request, o Options) (Policy, *Requ
 	}
 	whole, err := Parse(ApplyEdits(nil, req.Body, taken.edits))
 	if err != nil {
-		if o.Taken = taken; req.Empty && len(o.Chunks) > 0 {
+		if o.ChunkResult = taken; req.Empty && len(o.Chunks) > 0 {
 			err = &OptionError{"sidenote.chunks", "none of them is in a message, and there are no messages"}
 		}
 		return p, req, o, err
@@ -77,7 +77,7 @@ func (rw *Rewriter) TakeChunks(p Policy, req *Request, o Options) (Policy, *Requ
 	if _, last := req.Question(); last < 0 && o.Query == "" {
 		o.Query = chat.ClipQuestion(chunks.LastOfUser(o.Chunks))
 	}
-	o.Chunks, o.Context, o.Taken = nil, nil, taken
+	o.Chunks, o.Context, o.ChunkResult = nil, nil, taken
 	p.Template = p.Template.Protecting(slices.Concat(chunks.Tags(), chunks.TagsOf(p.Chunks.Renderers)))
 	if p.Digest != "" {
 		p.Digest += "+chunks"
@@ -86,7 +86,7 @@ func (rw *Rewriter) TakeChunks(p Policy, req *Request, o Options) (Policy, *Requ
 }
 
 // assembleChunks builds the messages from the chunks and the edits that insert them.
-func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
+func (rw *Rewriter) assembleChunks(j *job, o Options) (*ChunkResult, error) {
 	m, list := &j.model, o.Chunks
 	context := chunks.Options{}
 	if o.Context != nil {
@@ -117,9 +117,9 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 	if bad := (*chunks.Error)(nil); errors.As(err, &bad) {
 		return nil, &OptionError{"sidenote." + bad.Param, bad.Reason}
 	}
-	c := &Chunks{notes: notes, ledger: chunks.Ledger{
+	c := &ChunkResult{notes: notes, ledger: chunks.Ledger{
 		Total: len(list), In: len(built.Included), Budget: budget, Tokens: m.Billed(built.TokenCount), Exact: built.Exact && !m.Estimated,
-		Included: built.Included, Excluded: built.Excluded, Cut: built.Cut, Messages: []chunks.Grown{},
+		Included: built.Included, Excluded: built.Excluded, Cut: built.Cut, Messages: []chunks.LedgerMessage{},
 	}}
 	if limited {
 		c.ledger.Budget = max(room, 0)
@@ -136,7 +136,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 	var first, others []chat.NewMessage
 	for _, msg := range built.Messages {
 		joined := msg.Role == chunks.RoleSystem && !place.Added
-		c.ledger.Messages = append(c.ledger.Messages, chunks.Grown{Role: msg.Role, ChunkIDs: msg.ChunkIDs, Tokens: m.Billed(msg.TokenCount), Joined: joined})
+		c.ledger.Messages = append(c.ledger.Messages, chunks.LedgerMessage{Role: msg.Role, ChunkIDs: msg.ChunkIDs, Tokens: m.Billed(msg.TokenCount), Joined: joined})
 		switch {
 		case joined:
 			if err := j.req.OperatorAmbiguity(false, utf8In(&j.messages)); err != nil {
@@ -155,8 +155,8 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 }
 
 // insert adds the edits for new messages. Those in first are placed before all other messages.
-func (c *Chunks) insert(req *Request, p ChunkPlacement, first, others []chat.NewMessage) {
-	n := chat.BehindOperator(req)
+func (c *ChunkResult) insert(req *Request, p ChunkPlacement, first, others []chat.NewMessage) {
+	n := chat.AfterSystem(req)
 	if p == ChunksBeforeLastUser {
 		n = chat.BeforeLastUser(req)
 	}
@@ -173,7 +173,7 @@ func (c *Chunks) insert(req *Request, p ChunkPlacement, first, others []chat.New
 	}
 }
 
-func (c *Chunks) add(offset, remove int, text []byte) {
+func (c *ChunkResult) add(offset, remove int, text []byte) {
 	c.edits = append(c.edits, Edit{Name: editChunks, Offset: offset, Delete: remove, Insert: EditText{text}})
 }
 
@@ -208,9 +208,9 @@ func (j *job) roomForChunks(budget int) (room int, limited bool) {
 	return room, room < budget
 }
 
-// Tell records the chunks in the ledger of their request and maps the ledger's edits, which refer
+// Record records the chunks in the ledger of their request and maps the ledger's edits, which refer
 // to the body with chunks, to offsets in the original body. c may be nil.
-func (c *Chunks) Tell(l *Ledger) {
+func (c *ChunkResult) Record(l *Ledger) {
 	if c == nil {
 		return
 	}
@@ -238,7 +238,7 @@ func (c *Chunks) Tell(l *Ledger) {
 
 // cameFrom maps an offset in the body with chunks to one in the original body. Offsets inside an
 // insertion map to its position.
-func (c *Chunks) cameFrom(offset int) int {
+func (c *ChunkResult) cameFrom(offset int) int {
 	grown := 0
 	for _, e := range c.edits {
 		at := e.Offset + grown // of the insertion

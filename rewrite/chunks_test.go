@@ -63,7 +63,7 @@ func TestChunksProperties(t *testing.T) {
 		if err != nil {
 			t.Skip(err) // such as a lone surrogate
 		}
-		p, whole, o, err := rw.TakeChunks(p, req, o)
+		p, whole, o, err := rw.InsertChunks(p, req, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestChunksWidenTheVocabulary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, req, o, err := rw.TakeChunks(p, req, o)
+		p, req, o, err := rw.InsertChunks(p, req, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestChunksOfJSONHoldSources(t *testing.T) {
 			t.Fatal(err)
 		}
 		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{{Knowledge: "kb", Doc: "d", Text: text}}), Models: models{rewrite.Model{Counter: encoding(t, "o200k_base")}}}
-		p, req, o, err := rw.TakeChunks(testPolicyOf(rewrite.PlaceSystem), req, o)
+		p, req, o, err := rw.InsertChunks(testPolicyOf(rewrite.PlaceSystem), req, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,14 +204,14 @@ func TestReducedMaxTokensIsNoted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, req, o, err = rw.TakeChunks(p, req, o)
+		p, req, o, err = rw.InsertChunks(p, req, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		told := rw.Rewrite(t.Context(), p, req, o).Ledger
-		o.Taken.Tell(&told) // as for an answer in rounds
+		o.ChunkResult.Record(&told) // as for an answer in rounds
 		alone := rewrite.Ledger{}
-		o.Taken.Tell(&alone) // as in mode off
+		o.ChunkResult.Record(&alone) // as in mode off
 		for _, l := range []rewrite.Ledger{told, alone} {
 			if got := strings.Join(l.Notes, "; "); got != c.want {
 				t.Errorf("policy %d, asked %d: notes %q, want %q", c.policy, c.asked, got, c.want)

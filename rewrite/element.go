@@ -13,7 +13,7 @@ type element struct {
 	Component
 	content
 	place int // index into plan.insertions
-	taken
+	selection
 	entry ComponentEntry // for the ledger
 }
 
@@ -24,16 +24,16 @@ type content interface {
 	// weigh counts the tokens of all of it.
 	weigh() int
 	// whole selects all of it, after weigh.
-	whole() taken
+	whole() selection
 	// cut selects what fits into room tokens and leaves out the rest. It returns no parts if
 	// nothing fits.
-	cut(room int) taken
+	cut(room int) selection
 	// leaveOut records that nothing of it is added.
 	leaveOut(reason ExcludeReason, detail string)
 }
 
 // A taken is the part of an element that is added.
-type taken struct {
+type selection struct {
 	parts  []part // whole lines
 	tokens int
 	rules  int // of tokens: the fixed sentences
@@ -54,19 +54,19 @@ func (e *element) cutTo(room int) {
 		e.entry.Reason, e.entry.Detail = ExcludedBudget, detailCut
 		return
 	}
-	e.take(Out, taken{})
+	e.take(Excluded, selection{})
 	e.entry.Reason, e.entry.Detail = ExcludedBudget, lacking(e.entry.Demand, room)
 }
 
 // lacking returns the ledger's detail for an element that does not fit.
 func lacking(need, room int) string { return fmt.Sprintf("needs %d tokens, %d left", need, room) }
 
-func (e *element) take(fate Fate, t taken) {
-	e.taken, e.entry.Fate, e.entry.Tokens = t, fate, t.tokens
+func (e *element) take(fate Inclusion, t selection) {
+	e.selection, e.entry.Inclusion, e.entry.Tokens = t, fate, t.tokens
 }
 
 func (e *element) leaveOut(reason ExcludeReason, detail string) {
-	e.take(Out, taken{})
+	e.take(Excluded, selection{})
 	e.entry.Reason, e.entry.Detail = reason, detail
 	e.content.leaveOut(reason, detail)
 }
@@ -96,20 +96,20 @@ func (t *namedText) weigh() int {
 	return t.all.tokens
 }
 
-func (t *namedText) whole() taken { return t.taken(t.all) }
+func (t *namedText) whole() selection { return t.taken(t.all) }
 
-func (t *namedText) taken(p part) taken {
-	return taken{parts: []part{p}, tokens: p.tokens, text: max(0, p.tokens-t.count(t.policy.Component(t.name, "")))}
+func (t *namedText) taken(p part) selection {
+	return selection{parts: []part{p}, tokens: p.tokens, text: max(0, p.tokens-t.count(t.policy.Component(t.name, "")))}
 }
 
-func (t *namedText) cut(room int) taken {
+func (t *namedText) cut(room int) selection {
 	var short part
 	text, _ := t.shorten(t.text, room, func(text string) int {
 		short = t.part(t.policy.Component(t.name, text))
 		return short.tokens
 	})
 	if text == "" {
-		return taken{}
+		return selection{}
 	}
 	return t.taken(short)
 }

@@ -76,7 +76,7 @@ func TestAccountOfWhatIsOut(t *testing.T) {
 	}
 	res, _ := inject(t, rewrite.Model{Counter: words{}}, p, nil)
 	l := res.Ledger
-	if l.Components[2].Fate != rewrite.Out || l.Text != 3 || l.Rules+l.Tags+l.Text != l.Used {
+	if l.Components[2].Inclusion != rewrite.Excluded || l.Text != 3 || l.Rules+l.Tags+l.Text != l.Used {
 		t.Errorf("used %d = rules %d + tags %d + text %d with %+v", l.Used, l.Rules, l.Tags, l.Text, l.Components)
 	}
 }
@@ -263,7 +263,7 @@ func TestLedgerHasNoNull(t *testing.T) {
 		p := testPolicy(t, nil)
 		p.OnEmpty = empty
 		res, _ := inject(t, rewrite.Model{Counter: words{}}, p, nil)
-		got, err := json.Marshal(res.Ledger.Whole())
+		got, err := json.Marshal(res.Ledger.WithExcluded())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -394,8 +394,8 @@ func TestRemembersNoMiss(t *testing.T) {
 		if once := &first.Ledger.Sources[0] == &again.Ledger.Sources[0]; once != want {
 			t.Errorf("%s: fitted once: %v", state, once)
 		}
-		if first.FitKept || again.FitKept != want {
-			t.Errorf("%s: kept: %v and %v", state, first.FitKept, again.FitKept)
+		if first.FitCached || again.FitCached != want {
+			t.Errorf("%s: kept: %v and %v", state, first.FitCached, again.FitCached)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (k *fixedKey) hash() uint64 { return retrieval.HashText(k.policy) }
 // sources.
 func (m *memo) fixedTexts(j *job, notice bool) *fixedTexts {
 	k := fixedKey{j.policy.Digest, j.model.Encoding, j.req.TextFormat, j.rulesInBlock, notice}
-	if k.policy == "" || j.policy.Template.Asks() {
+	if k.policy == "" || j.policy.Template.HasQuery() {
 		return newFixedTexts(j, k)
 	}
 	f := m.fixed.At(k.hash())

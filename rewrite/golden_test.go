@@ -168,7 +168,7 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 		fmt.Fprintf(&l, "refused invalid-option %v\n", err)
 		return append(bytes.Clone(body), '\n'), l.String()
 	}
-	p, req, options, err = rw.TakeChunks(p.Narrow(options), req, options)
+	p, req, options, err = rw.InsertChunks(p.Narrow(options), req, options)
 	if err != nil {
 		fmt.Fprintf(&l, "refused %v\n", err)
 		return append(bytes.Clone(body), '\n'), l.String()
@@ -177,7 +177,7 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 	if p.Mode == rewrite.Inject {
 		res = rw.Rewrite(t.Context(), p, req, options)
 	} else {
-		options.Taken.Tell(&res.Ledger)
+		options.ChunkResult.Record(&res.Ledger)
 	}
 	out = rewrite.ApplyEdits(nil, req.Body, res.Edits)
 	if json.Valid(body) && !json.Valid(out) {
@@ -208,10 +208,10 @@ func describe(w *strings.Builder, res rewrite.Result) {
 		res.Edits = nil
 	}
 	for _, c := range g.Components {
-		fmt.Fprintf(w, "component %s priority %d %s %d of %d %s\n", c.Name, c.Priority, c.Fate, c.Tokens, c.Demand, c.Detail)
+		fmt.Fprintf(w, "component %s priority %d %s %d of %d %s\n", c.Name, c.Priority, c.Inclusion, c.Tokens, c.Demand, c.Detail)
 	}
 	for _, s := range g.Sources {
-		fmt.Fprintf(w, "source [%d] %s/%s#%d %s %d of %d %s\n", s.ID, s.Knowledge, s.Doc, s.Chunk, s.Fate, s.Tokens, s.Demand, s.Detail)
+		fmt.Fprintf(w, "source [%d] %s/%s#%d %s %d of %d %s\n", s.ID, s.Knowledge, s.Doc, s.Chunk, s.Inclusion, s.Tokens, s.Demand, s.Detail)
 	}
 	for _, e := range res.Edits {
 		fmt.Fprintf(w, "edit %s at %d -%d +%d\n", e.Name, e.Offset, e.Delete, e.Insert.Len())

@@ -20,16 +20,16 @@ type job struct {
 	previous []retrieval.Turn // the same, as far as the search uses them
 	last     int              // index of the last user message, -1 without one
 
-	taken        *Chunks                                                   // chunks already inserted into the request; nil if none
+	taken        *ChunkResult                                              // chunks already inserted into the request; nil if none
 	patterns     *PresentTexts                                             // buffer for the texts of sources that are not cached
 	presence     presentMessages                                           // for finding texts in the messages
 	skipped      []SourceEntry                                             // left out before the fit: without text, or already in the messages
-	beside       func(src *retrieval.Source, n int) (text string, ok bool) // reads chunk n of src's document if it is in src's section
+	readChunk    func(src *retrieval.Source, n int) (text string, ok bool) // reads chunk n of src's document if it is in src's section
 	placement    Placement                                                 // in force
 	places       places
 	plan         plan
 	fitted       fitResult // result of plan
-	fitKept      bool      // the result of an equal request was reused
+	fitCached    bool      // the result of an equal request was reused
 	rulesInBlock bool      // the rules are placed in the block, not in the sources element
 }
 

@@ -12,7 +12,7 @@ func (rw *Rewriter) model(p *Policy, name string) Model {
 	}
 	if rw.Calibration != nil {
 		k := model.CalibrationKey{Tenant: p.Tenant, Upstream: p.Upstream, Row: m.Row, Name: name}
-		m.Calibration = rw.Calibration.Of(k)
+		m.Calibration = rw.Calibration.Correction(k)
 		if served := rw.Calibration.Window(k); served > 0 && (m.Window == 0 || served < m.Window) {
 			m.Window = served
 		}
@@ -61,5 +61,5 @@ func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Cal
 	}
 	k := model.CalibrationKey{Tenant: tenant, Upstream: upstream, Row: m.Row, Name: req.Model}
 	taken := rw.Calibration.Observe(k, c.Sum(), billed)
-	return Calibrated{Row: m.Row, Counted: c.Sum(), Value: rw.Calibration.Of(k), Absurd: !taken, Model: req.Model, Window: rw.Calibration.Window(k)}, nil
+	return Calibrated{Row: m.Row, Counted: c.Sum(), Value: rw.Calibration.Correction(k), Absurd: !taken, Model: req.Model, Window: rw.Calibration.Window(k)}, nil
 }

@@ -70,14 +70,14 @@ const (
 	ReasonError        = Reason(retrieval.ReasonError)
 )
 
-// Fate says whether a component or source was added whole, cut or left out.
-type Fate string
+// Inclusion says whether a component or source was added whole, cut or left out.
+type Inclusion string
 
 // The fates.
 const (
-	In  Fate = "in"
-	Cut Fate = "cut"
-	Out Fate = "out"
+	Included Inclusion = "in"
+	Cut      Inclusion = "cut"
+	Excluded Inclusion = "out"
 )
 
 // ExcludeReason says why a source or component was cut or left out. It is a closed list that
@@ -109,7 +109,7 @@ type SourceEntry struct {
 	Reranked  *float64            `json:"rerank_score,omitempty"` // the reranker's score; nil if it was not reranked
 	Grade     retrieval.Grade     `json:"grade,omitempty"`        // if the policy grades
 	Graded    *float64            `json:"grade_score,omitempty"`  // the grader's score; nil if it was not graded
-	Fate      Fate                `json:"fate"`
+	Inclusion Inclusion           `json:"fate"`
 	Tokens    int                 `json:"tokens"`           // tokens of its text in the prompt, tags included
 	Demand    int                 `json:"demand,omitempty"` // tokens if all of it had been added; 0 if not counted
 	Detail    string              `json:"reason,omitempty"` // why it was cut or left out, for people
@@ -122,14 +122,14 @@ type SourceEntry struct {
 
 // A ComponentEntry is the ledger entry of one component.
 type ComponentEntry struct {
-	Name        string `json:"name"`
-	Priority    int    `json:"priority"`
-	Truncatable bool   `json:"truncatable"` // may be cut
-	Fate        Fate   `json:"fate"`
-	Tokens      int    `json:"tokens"`       // tokens in the prompt
-	Demand      int    `json:"demand"`       // tokens if all of it had been added
-	TotalTokens int    `json:"total_tokens"` // same as Demand, under the name that other assemblers use
-	Detail      string `json:"reason,omitempty"`
+	Name        string    `json:"name"`
+	Priority    int       `json:"priority"`
+	Truncatable bool      `json:"truncatable"` // may be cut
+	Inclusion   Inclusion `json:"fate"`
+	Tokens      int       `json:"tokens"`       // tokens in the prompt
+	Demand      int       `json:"demand"`       // tokens if all of it had been added
+	TotalTokens int       `json:"total_tokens"` // same as Demand, under the name that other assemblers use
+	Detail      string    `json:"reason,omitempty"`
 
 	Reason ExcludeReason `json:"-"`
 }
@@ -165,14 +165,14 @@ type Ledger struct {
 	Chunks     *chunks.Ledger   `json:"chunks,omitempty"`            // nil if the request brought none
 	Assembled  *Assembly        `json:"context_assembled,omitempty"` // nil where nothing was added
 	Components []ComponentEntry `json:"components"`
-	// Sources are those that retrieval selected. Whole adds the excluded candidates from Fallen
+	// Sources are those that retrieval selected. Whole adds the excluded candidates from Excluded
 	// and fills ChunkSources; this is done on demand because a search has dozens of candidates
 	// and most ledgers are never read.
-	Sources []SourceEntry          `json:"sources"`
-	Fallen  retrieval.ExcludedList `json:"-"`
-	Edits   []Edit                 `json:"edits"`
-	Notes   []string               `json:"notes,omitempty"` // options that the policy did not allow
-	AppTags int                    `json:"app_tags"`        // tags of Sidenote's vocabulary in the application's own messages
+	Sources  []SourceEntry          `json:"sources"`
+	Excluded retrieval.ExcludedList `json:"-"`
+	Edits    []Edit                 `json:"edits"`
+	Notes    []string               `json:"notes,omitempty"` // options that the policy did not allow
+	AppTags  int                    `json:"app_tags"`        // tags of Sidenote's vocabulary in the application's own messages
 
 	TotalChunksRetrieved   int            `json:"total_chunks_retrieved"`
 	UniqueChunksAfterDedup int            `json:"unique_chunks_after_dedup"`
@@ -184,37 +184,37 @@ type Ledger struct {
 	Reranked           *retrieval.Reranked `json:"rerank,omitempty"` // result of reranking; nil if the policy does not rerank
 	Graded             *retrieval.Graded   `json:"grade,omitempty"`  // result of grading; nil if the policy does not grade
 
-	Unembedded retrieval.EmbedReason `json:"embed,omitempty"` // why the question has no vector; "" if it has one
-	Late       int                   `json:"late,omitempty"`  // plans, vectors, searches and scores that missed the deadline
+	EmbedFailure retrieval.EmbedReason `json:"embed,omitempty"` // why the question has no vector; "" if it has one
+	Late         int                   `json:"late,omitempty"`  // plans, vectors, searches and scores that missed the deadline
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
 	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
 }
 
-// Whole returns the ledger with the excluded candidates added to Sources and ChunkSources filled
-// in.
-func (l Ledger) Whole() Ledger {
+// WithExcluded returns the ledger with the excluded candidates added to Sources and ChunkSources
+// filled in.
+func (l Ledger) WithExcluded() Ledger {
 	if l.Sources != nil {
 		l.ChunkSources = map[string]int{}
 	}
 	for i := range l.Sources {
-		if s := &l.Sources[i]; s.Fate != Out {
+		if s := &l.Sources[i]; s.Inclusion != Excluded {
 			l.ChunkSources[string(cmp.Or(s.Arm, retrieval.ArmWords))]++ // no arm is named if only words are searched
 		}
 	}
-	all := slices.Grow(slices.Clip(l.Sources), l.Fallen.Len())
-	for x := range l.Fallen.All() {
+	all := slices.Grow(slices.Clip(l.Sources), l.Excluded.Len())
+	for x := range l.Excluded.All() {
 		src := retrieval.ExcludedSource(&x)
 		all = append(all, outEntry(&src, x.Reason, x.Why()))
 	}
-	l.Sources, l.Fallen = all, retrieval.ExcludedList{}
+	l.Sources, l.Excluded = all, retrieval.ExcludedList{}
 	return l
 }
 
 func outEntry(s *retrieval.Source, reason ExcludeReason, detail string) SourceEntry {
 	e := newEntry(s)
-	e.Fate, e.Reason, e.Detail = Out, reason, detail
+	e.Inclusion, e.Reason, e.Detail = Excluded, reason, detail
 	return e
 }
 
@@ -233,7 +233,7 @@ func (j *job) account(res *Result, f *fitResult) {
 	if f == nil { // in JSON an empty list is [], not null
 		l.Components, l.Sources = []ComponentEntry{}, []SourceEntry{}
 	} else {
-		l.Components, l.Sources, l.Fallen, l.Overflow = f.components, f.sources, f.fallen, f.overflow
+		l.Components, l.Sources, l.Excluded, l.Overflow = f.components, f.sources, f.excluded, f.overflow
 		l.ChunksSelected = f.selected
 		l.Used, l.EstimatedTokens = f.used, f.used
 		// Counted alone, a part may have more tokens than it adds to the text before it.
@@ -248,12 +248,12 @@ func (j *job) account(res *Result, f *fitResult) {
 		}
 	}
 	if l.Reranked = res.Retrieval.Reranked; l.Reranked == nil {
-		l.Reranked = j.policy.Rerank.Unasked(res.Retrieval.Cache == retrieval.CacheHit)
+		l.Reranked = j.policy.Rerank.SkippedReport(res.Retrieval.Cache == retrieval.CacheHit)
 	}
 	if l.Graded = res.Retrieval.Graded; l.Graded == nil {
-		l.Graded = j.policy.Grade.Unasked()
+		l.Graded = j.policy.Grade.SkippedReport()
 	}
-	l.Unembedded, l.Late = res.Retrieval.Unembedded, late(res.Retrieval.Late, l)
+	l.EmbedFailure, l.Late = res.Retrieval.EmbedFailure, late(res.Retrieval.Late, l)
 	if res.Outcome == Injected {
 		l.Placement, l.Assembled = j.placement, l.assembly()
 	}
@@ -276,7 +276,7 @@ func (j *job) searched(found *retrieval.Result) bool {
 func (l *Ledger) assembly() *Assembly {
 	a := &Assembly{TotalTokens: l.Used, Overflow: l.Overflow}
 	for i := range l.Components {
-		if l.Components[i].Fate != Out {
+		if l.Components[i].Inclusion != Excluded {
 			a.Components++
 		}
 	}

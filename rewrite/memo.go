@@ -14,7 +14,7 @@ type fitResult struct {
 
 	components []ComponentEntry
 	sources    []SourceEntry // entries of the sources that retrieval selected
-	fallen     retrieval.ExcludedList
+	excluded   retrieval.ExcludedList
 	selected   int // number of sources added
 
 	used, rules, text, overflow int
@@ -95,10 +95,10 @@ func (k *fitKey) hash() uint64 {
 	return h
 }
 
-// returns reports whether the same Result may be seen again, so that caching what is derived from
-// it is worthwhile. A cache miss is of this request alone; caching it would keep some 25 KB in
+// worthCaching reports whether the same Result may be seen again, so that caching what is derived
+// from it is worthwhile. A cache miss is of this request alone; caching it would keep some 25 KB in
 // memory for each new question.
-func returns(found *retrieval.Result) bool { return found.Cache != retrieval.CacheMiss }
+func worthCaching(found *retrieval.Result) bool { return found.Cache != retrieval.CacheMiss }
 
 // patternsOf returns the PresentTexts for the sources of found, which must not be empty. They are
 // valid as long as the job. Like a fitKey, it compares lists of sources by identity.
@@ -109,7 +109,7 @@ func (m *memo) patternsOf(j *job, found *retrieval.Result) *PresentTexts {
 		return s.PresentTexts
 	}
 	text := func(i int) string { return sources[i].Text }
-	if !returns(found) {
+	if !worthCaching(found) {
 		j.patterns.Set(len(sources), text)
 		return j.patterns
 	}
@@ -135,7 +135,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	j.findPlaces()
 	// Not cached: components from the request (no digest), searches with sources that the
 	// messages already contain, and results without sources, which have no identity.
-	if !returns(found) || j.policy.Digest == "" || len(sources) == 0 || len(sources) != len(found.Sources) {
+	if !worthCaching(found) || j.policy.Digest == "" || len(sources) == 0 || len(sources) != len(found.Sources) {
 		return j.fitAnew(m, found, sources, notice)
 	}
 	k := fitKey{
@@ -150,7 +150,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	if remembered {
 		hash = k.hash()
 		if e := m.fits.At(hash); e != nil && e.key == k && (e.fitted.neighbours == nil || e.fitted.neighbours.FindIn(&j.presence) == nil) {
-			j.fitKept = true
+			j.fitCached = true
 			return &e.fitted
 		}
 	}
@@ -170,6 +170,6 @@ func (j *job) fitAnew(m *memo, found *retrieval.Result, sources []retrieval.Sour
 // leftOut adds to f the sources that were left out before fitting.
 func (j *job) leftOut(found *retrieval.Result, f *fitResult) *fitResult {
 	f.sources = append(f.sources, j.skipped...)
-	f.fallen = found.Fallen
+	f.excluded = found.Excluded
 	return f
 }

@@ -26,9 +26,9 @@ type chunkID struct {
 // addNeighbours adds chunks next to the sources, all of which are selected, while room is left:
 // best source first, the following chunk before the preceding one. It returns no parts if it adds
 // none.
-func (s *sourceList) addNeighbours(room int) taken {
+func (s *sourceList) addNeighbours(room int) selection {
 	if s.policy.Neighbours == NeighboursAdjacent && !slices.ContainsFunc(s.blocks, func(b sourceBlock) bool { return b.source.Before != "" || b.source.After != "" }) {
-		return taken{}
+		return selection{}
 	}
 	h := neighbourhood{sourceList: s, room: room, there: make(map[chunkID]bool, 2*len(s.blocks))}
 	for _, b := range s.blocks {
@@ -44,7 +44,7 @@ func (s *sourceList) addNeighbours(room int) taken {
 		h.addSections()
 	}
 	if !h.grown {
-		return taken{}
+		return selection{}
 	}
 	return s.show(len(s.blocks))
 }
@@ -95,7 +95,7 @@ func (h *neighbourhood) add(i, next int, text string) bool {
 	h.room -= more
 	h.neighbourTexts = append(h.neighbourTexts, text)
 	h.blocks[i] = b
-	h.keep(i, In, "", "")
+	h.keep(i, Included, "", "")
 	h.ledger[i].Neighbours++
 	h.there[at], h.grown = true, true
 	return true

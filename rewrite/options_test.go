@@ -163,7 +163,7 @@ func TestTruncatableDefault(t *testing.T) {
 		if got := o.Components[0].Truncatable; got != want {
 			t.Errorf("component%s: truncatable %t", extra, got)
 		}
-		if got := !o.Chunks[0].Whole; got != want {
+		if got := !o.Chunks[0].NoTruncate; got != want {
 			t.Errorf("chunk%s: truncatable %t", extra, got)
 		}
 	}

@@ -47,7 +47,7 @@ func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 		p.elements = append(p.elements, element{Component: c, content: &namedText{meter: &p.meter, name: c.Name, text: c.Text}})
 	}
 	s := &p.sources
-	s.meter, s.fixed, s.presence, s.beside = &p.meter, p.fixed, j.presence, j.beside
+	s.meter, s.fixed, s.presence, s.beside = &p.meter, p.fixed, j.presence, j.readChunk
 	if len(sources) > 0 || notice {
 		r := m.renderings(j)
 		s.take(&r, sources)
@@ -105,7 +105,7 @@ func (p *plan) fit(room int) {
 		case full && e.Truncatable:
 			e.leaveOut(ExcludedBelowCut, "below the first that was cut")
 		case need <= room:
-			e.take(In, e.whole())
+			e.take(Included, e.whole())
 			room -= need
 		case e.Truncatable:
 			full = true
@@ -117,9 +117,9 @@ func (p *plan) fit(room int) {
 	if full || len(p.sources.blocks) == 0 {
 		return
 	}
-	if e := &p.elements[len(p.elements)-1]; e.entry.Fate == In {
+	if e := &p.elements[len(p.elements)-1]; e.entry.Inclusion == Included {
 		if t := p.sources.addNeighbours(room); t.parts != nil {
-			e.take(In, t)
+			e.take(Included, t)
 			e.entry.Demand, e.entry.TotalTokens = t.tokens, t.tokens
 		}
 	}
@@ -194,7 +194,7 @@ func (p *plan) rulesInTemplate() bool {
 	if p.fixed.ruleTokens == 0 {
 		return false
 	}
-	sources := len(p.sources.blocks) > 0 && p.elements[len(p.elements)-1].entry.Fate != Out
+	sources := len(p.sources.blocks) > 0 && p.elements[len(p.elements)-1].entry.Inclusion != Excluded
 	return sources || p.rulesAlone()
 }
 
@@ -284,7 +284,7 @@ func (p *plan) result(out *fitResult) {
 		out.text += p.elements[i].text
 	}
 	for i := range s.ledger {
-		if s.ledger[i].Fate != Out {
+		if s.ledger[i].Inclusion != Excluded {
 			out.selected++
 		}
 	}

@@ -106,7 +106,7 @@ type Policy struct {
 	RerankedBy retrieval.Reranker `json:"-"` // the reranker that Rerank uses; nil for none
 	GradedBy   retrieval.Reranker `json:"-"` // the grader that Grade uses; nil for none
 
-	Claimed *filter.Filter `json:"-"` // Filter before WithClaims filled in claim values; nil if it uses no claims
+	FilterTemplate *filter.Filter `json:"-"` // Filter before WithClaims filled in claim values; nil if it uses no claims
 
 	Placement     Placement
 	ContextTokens int // limit for everything that the rewrite adds, in the model's tokens
@@ -126,7 +126,7 @@ type Policy struct {
 	MinTruncatedTokens int // minimum tokens left by a cut; less is not added
 	OnEmpty            OnEmpty
 	EmptyAnswer        string // the answer under EmptyRefuse
-	FoundNothing       bool   `json:"-"` // set per request: skip the search, since what was found is irrelevant
+	SkipSearch         bool   `json:"-"` // set per request: skip the search, since what was found is irrelevant
 	NoSystem           bool   `json:"-"` // the upstream refuses system messages for this model; see WithoutSystem
 	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and nothing was found
 	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part but something was found
@@ -240,9 +240,9 @@ type Options struct {
 	Filter        *filter.Filter // applied together with the policy's filter
 	Components    []Component
 
-	Chunks  []chunks.Chunk  // the request's typed chunks, until TakeChunks; nil if none
-	Context *chunks.Options // how to build messages from Chunks; nil for the defaults
-	Taken   *Chunks         // the result of TakeChunks; nil before
+	Chunks      []chunks.Chunk  // the request's typed chunks, until InsertChunks; nil if none
+	Context     *chunks.Options // how to build messages from Chunks; nil for the defaults
+	ChunkResult *ChunkResult    // the result of InsertChunks; nil before
 
 	Named []NamedBases // where each of Knowledge was named, for error messages
 }
@@ -277,7 +277,7 @@ func ParseMode(s string) (Mode, error) {
 func (p Policy) WithClaims(claims map[string][]string) (Policy, error) {
 	filter, err := p.Filter.WithClaims(claims)
 	if filter != p.Filter {
-		p.Claimed = p.Filter
+		p.FilterTemplate = p.Filter
 	}
 	p.Filter = filter
 	return p, err
@@ -286,10 +286,10 @@ func (p Policy) WithClaims(claims map[string][]string) (Policy, error) {
 // shownFilter returns Filter for the ledger. Values that come from a token are shown only by the
 // names of their claims.
 func (p *Policy) shownFilter() *filter.Filter {
-	if p.Claimed == nil {
+	if p.FilterTemplate == nil {
 		return p.Filter
 	}
-	return p.Claimed.WithClaimNames()
+	return p.FilterTemplate.WithClaimNames()
 }
 
 // Narrow is like NarrowBy but returns the narrowed policy.
@@ -329,8 +329,8 @@ func (p *Policy) NarrowBy(o *Options) {
 		p.Knowledge = chosen
 	}
 	p.Filter = filter.AllOf(p.Filter, o.Filter) // both must match, so this cannot widen
-	if p.Claimed != nil {
-		p.Claimed = filter.AllOf(p.Claimed, o.Filter)
+	if p.FilterTemplate != nil {
+		p.FilterTemplate = filter.AllOf(p.FilterTemplate, o.Filter)
 	}
 	for _, c := range o.Components {
 		if slices.ContainsFunc(p.Components, func(ours Component) bool { return ours.Name == c.Name }) {

@@ -194,7 +194,7 @@ func TestRewriteHolds(t *testing.T) {
 		}
 		res := rw.Rewrite(t.Context(), policy, req, options)
 		tally[res.Outcome]++
-		if slices.ContainsFunc(res.Ledger.Sources, func(s rewrite.SourceEntry) bool { return s.Fate == rewrite.Cut }) {
+		if slices.ContainsFunc(res.Ledger.Sources, func(s rewrite.SourceEntry) bool { return s.Inclusion == rewrite.Cut }) {
 			cut++
 		}
 		if !bytes.Equal(before, body) {
@@ -218,10 +218,10 @@ func TestRewriteHolds(t *testing.T) {
 			t.Fatalf("used %d = rules %d + tags %d + text %d\nbody %s", l.Used, l.Rules, l.Tags, l.Text, body)
 		}
 		for _, e := range res.Ledger.Sources {
-			reasoned(t, e.Fate, e.Reason, e.Detail)
+			reasoned(t, e.Inclusion, e.Reason, e.Detail)
 		}
 		for _, e := range res.Ledger.Components {
-			reasoned(t, e.Fate, e.Reason, e.Detail)
+			reasoned(t, e.Inclusion, e.Reason, e.Detail)
 		}
 		if res.Outcome != rewrite.Injected {
 			return
@@ -241,8 +241,8 @@ func TestRewriteHolds(t *testing.T) {
 }
 
 // reasoned fails unless a reason and a detail are set exactly for what is cut or left out.
-func reasoned(t *rapid.T, fate rewrite.Fate, reason rewrite.ExcludeReason, detail string) {
-	if whole := fate == rewrite.In; whole != (reason == "") || whole != (detail == "") {
+func reasoned(t *rapid.T, fate rewrite.Inclusion, reason rewrite.ExcludeReason, detail string) {
+	if whole := fate == rewrite.Included; whole != (reason == "") || whole != (detail == "") {
 		t.Fatalf("%s, reason %q, detail %q", fate, reason, detail)
 	}
 }
@@ -383,7 +383,7 @@ func grown(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte) int {
 func plainParsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result) {
 	want, got := []string{}, []string{}
 	for _, s := range res.Ledger.Sources {
-		if s.Fate != rewrite.Out {
+		if s.Inclusion != rewrite.Excluded {
 			want = append(want, strconv.Itoa(s.ID))
 		}
 	}
@@ -413,7 +413,7 @@ func parsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result, out []byte) {
 	}
 	want := []string{}
 	for _, s := range res.Ledger.Sources {
-		if s.Fate != rewrite.Out {
+		if s.Inclusion != rewrite.Excluded {
 			want = append(want, strconv.Itoa(s.ID))
 		}
 	}

@@ -45,7 +45,7 @@ func TestRenderedAgain(t *testing.T) {
 		if res.Outcome != rewrite.Injected {
 			t.Fatalf("%s %s", res.Outcome, res.Reason)
 		}
-		ledger, err := json.Marshal(res.Ledger.Whole())
+		ledger, err := json.Marshal(res.Ledger.WithExcluded())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestFixedTextsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "How long?"})
-		ledger, err := json.Marshal(res.Ledger.Whole())
+		ledger, err := json.Marshal(res.Ledger.WithExcluded())
 		if err != nil {
 			t.Fatal(err)
 		}

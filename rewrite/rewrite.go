@@ -61,7 +61,7 @@ type Result struct {
 	Block     []byte // in mode Staged: the inserted text as in a JSON string, without the line feeds around it
 
 	RetrieveTook, FitTook, EditTook time.Duration
-	FitKept                         bool // the fit was reused from an equal request
+	FitCached                       bool // the fit was reused from an equal request
 }
 
 // Rewrite decides what to add to req under policy p, which the caller has already narrowed by o.
@@ -79,9 +79,9 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 func (rw *Rewriter) RewriteInto(ctx context.Context, p *Policy, req *Request, o *Options, res *Result) {
 	*res = Result{}
 	j := rw.begin(p, req)
-	j.taken = o.Taken
+	j.taken = o.ChunkResult
 	rw.rewrite(ctx, j, o.Query, res)
-	o.Taken.Tell(&res.Ledger)
+	o.ChunkResult.Record(&res.Ledger)
 	rw.release(j)
 }
 
@@ -114,10 +114,10 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 		j.measureWindow()
 	}
 	if p.Neighbours == NeighboursSection {
-		j.beside = rw.besides(ctx, res.Retrieval.Bases, j.model.Encoding)
+		j.readChunk = rw.besides(ctx, res.Retrieval.Bases, j.model.Encoding)
 	}
 	in := j.decide(res, &rw.memo)
-	res.FitTook, res.FitKept = time.Since(start)-res.RetrieveTook, j.fitKept
+	res.FitTook, res.FitCached = time.Since(start)-res.RetrieveTook, j.fitCached
 
 	res.Edits = j.edits(res.Outcome, in)
 	if p.Mode == Staged && res.Outcome == Injected {
@@ -185,7 +185,7 @@ func (j *job) ambiguity(asked bool) *BodyError {
 func (rw *Rewriter) retrieve(ctx context.Context, j *job, found *retrieval.Result) {
 	none := retrieval.ReasonNone
 	switch {
-	case j.policy.FoundNothing:
+	case j.policy.SkipSearch:
 		none = retrieval.ReasonIrrelevant
 	case len(j.policy.Knowledge) == 0:
 		none = retrieval.ReasonNoKnowledge
@@ -276,7 +276,7 @@ func (j *job) rulesGoInBlock(element bool) bool {
 // safeQuery returns the neutralised question for the template; "" if the template has no
 // placeholder for it.
 func (j *job) safeQuery() string {
-	if !j.policy.Template.Asks() {
+	if !j.policy.Template.HasQuery() {
 		return ""
 	}
 	return j.policy.SafeText(j.query)

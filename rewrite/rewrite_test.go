@@ -233,13 +233,13 @@ func TestLedgerTellsEdits(t *testing.T) {
 // vectors, were found by words.
 func TestWholeLedgerCountsSources(t *testing.T) {
 	l := rewrite.Ledger{Sources: []rewrite.SourceEntry{
-		{Knowledge: "handbook", Fate: rewrite.In}, {Knowledge: "docs", Arm: "bm25", Fate: rewrite.In}, {Knowledge: "handbook", Fate: rewrite.Cut}, {Knowledge: "handbook", Fate: rewrite.Out},
-		{Knowledge: "store", Arm: "vector", Fate: rewrite.In}, {Knowledge: "state", Arm: "given", Fate: rewrite.In}, {Knowledge: "store", Arm: "vector", Fate: rewrite.Out},
+		{Knowledge: "handbook", Inclusion: rewrite.Included}, {Knowledge: "docs", Arm: "bm25", Inclusion: rewrite.Included}, {Knowledge: "handbook", Inclusion: rewrite.Cut}, {Knowledge: "handbook", Inclusion: rewrite.Excluded},
+		{Knowledge: "store", Arm: "vector", Inclusion: rewrite.Included}, {Knowledge: "state", Arm: "given", Inclusion: rewrite.Included}, {Knowledge: "store", Arm: "vector", Inclusion: rewrite.Excluded},
 	}}
-	if got := l.Whole().ChunkSources; !maps.Equal(got, map[string]int{"bm25": 3, "vector": 1, "given": 1}) {
+	if got := l.WithExcluded().ChunkSources; !maps.Equal(got, map[string]int{"bm25": 3, "vector": 1, "given": 1}) {
 		t.Error(got)
 	}
-	if got := (rewrite.Ledger{}).Whole().ChunkSources; got != nil {
+	if got := (rewrite.Ledger{}).WithExcluded().ChunkSources; got != nil {
 		t.Errorf("nothing was searched: %v", got)
 	}
 }

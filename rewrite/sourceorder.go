@@ -68,7 +68,7 @@ func (s *sourceList) size(n int) int {
 }
 
 // show renders a sources element with the first n blocks and records their ids in the ledger.
-func (s *sourceList) show(n int) taken {
+func (s *sourceList) show(n int) selection {
 	if s.policy.SourceOrder == SourcesByRelevance {
 		return s.render(s.blocks[:n])
 	}

@@ -74,7 +74,7 @@ func (s *sourceList) counts() retrieval.Counter {
 				counted = append(counted, tokens.Counted{Text: src.Text, Tokens: src.Tokens})
 			}
 		}
-		s.known = tokens.Knowing(s.counter, counted...)
+		s.known = tokens.WithKnownCounts(s.counter, counted...)
 	}
 	return s.known
 }
@@ -98,18 +98,18 @@ func (s *sourceList) weigh() int {
 	return s.size(len(s.blocks))
 }
 
-func (s *sourceList) whole() taken { return s.first(len(s.blocks)) }
+func (s *sourceList) whole() selection { return s.first(len(s.blocks)) }
 
 // first selects the n best sources whole.
-func (s *sourceList) first(n int) taken {
+func (s *sourceList) first(n int) selection {
 	for i := range n {
-		s.keep(i, In, "", "")
+		s.keep(i, Included, "", "")
 	}
 	return s.show(n)
 }
 
 // cut selects the best sources that fit whole. If not even the first one fits, its text is cut.
-func (s *sourceList) cut(room int) taken {
+func (s *sourceList) cut(room int) selection {
 	n := len(s.blocks)
 	for n > 0 && s.size(n) > room {
 		n--
@@ -122,9 +122,9 @@ func (s *sourceList) cut(room int) taken {
 }
 
 // cutFirst cuts the text of the best source so that it fits alone.
-func (s *sourceList) cutFirst(room int) taken {
+func (s *sourceList) cutFirst(room int) selection {
 	if len(s.blocks) == 0 {
-		return taken{}
+		return selection{}
 	}
 	first := s.blocks[0]
 	text, _ := s.shorten(first.body, room, func(text string) int {
@@ -133,7 +133,7 @@ func (s *sourceList) cutFirst(room int) taken {
 		return s.element([]sourceBlock{first}).tokens
 	})
 	if text == "" {
-		return taken{}
+		return selection{}
 	}
 	s.blocks[0] = first
 	s.keep(0, Cut, ExcludedBudget, detailCut)
@@ -146,22 +146,22 @@ func (s *sourceList) leaveOut(reason ExcludeReason, detail string) { s.drop(0, r
 func (s *sourceList) drop(n int, reason ExcludeReason, detail string) {
 	for i := n; i < len(s.ledger); i++ {
 		e := &s.ledger[i]
-		e.ID, e.Fate, e.Tokens, e.Demand, e.Reason, e.Detail = 0, Out, 0, s.bare[i].tokens, reason, detail
+		e.ID, e.Inclusion, e.Tokens, e.Demand, e.Reason, e.Detail = 0, Excluded, 0, s.bare[i].tokens, reason, detail
 	}
 }
 
 // keep records in the ledger that source i is added with its current block.
-func (s *sourceList) keep(i int, fate Fate, reason ExcludeReason, detail string) {
+func (s *sourceList) keep(i int, fate Inclusion, reason ExcludeReason, detail string) {
 	n, e := s.blocks[i].tokens, &s.ledger[i]
-	e.ID, e.Fate, e.Tokens, e.Reason, e.Detail = i+1, fate, n, reason, detail
+	e.ID, e.Inclusion, e.Tokens, e.Reason, e.Detail = i+1, fate, n, reason, detail
 	e.Demand = max(n, s.bare[i].tokens)
 }
 
 // element returns the token counts of a sources element with the given blocks, without parts. A
 // long element repeats the rules at its end.
-func (s *sourceList) element(blocks []sourceBlock) taken {
+func (s *sourceList) element(blocks []sourceBlock) selection {
 	f := s.fixed
-	t := taken{tokens: f.opening.tokens + f.close.tokens, rules: f.inElement}
+	t := selection{tokens: f.opening.tokens + f.close.tokens, rules: f.inElement}
 	for i := range blocks {
 		t.tokens += blocks[i].tokens
 		t.text += blocks[i].ofBody
@@ -174,7 +174,7 @@ func (s *sourceList) element(blocks []sourceBlock) taken {
 }
 
 // render returns a sources element with the given blocks.
-func (s *sourceList) render(blocks []sourceBlock) taken {
+func (s *sourceList) render(blocks []sourceBlock) selection {
 	t := s.element(blocks)
 	s.parts = append(s.parts[:0], s.fixed.opening)
 	for i := range blocks {

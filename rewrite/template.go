@@ -99,8 +99,8 @@ func (t *Template) Tags() tags.Vocabulary { return t.tags }
 // TagNames returns the names of the template's tags and of those added by Protecting.
 func (t *Template) TagNames() []string { return t.names }
 
-// Asks reports whether the template contains {{QUERY}}.
-func (t Template) Asks() bool { return slices.Contains(t.parts, queryHole) }
+// HasQuery reports whether the template contains {{QUERY}}.
+func (t Template) HasQuery() bool { return slices.Contains(t.parts, queryHole) }
 
 // HasRules reports whether the template contains {{RULES}}.
 func (t *Template) HasRules() bool { return slices.Contains(t.parts, rulesHole) }

@@ -31,7 +31,7 @@ func TestProtectedTagsAreInNoText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, req, o, err = rw.TakeChunks(p, req, o)
+		p, req, o, err = rw.InsertChunks(p, req, o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -88,12 +88,12 @@ type Prices struct {
 	Output       PicoDollars // per token of the answer, including reasoning
 }
 
-// A Text holds Prices as text in dollars per million tokens, see ParsePrice. Blank fields have
+// A PriceText holds Prices as text in dollars per million tokens, see ParsePrice. Blank fields have
 // defaults: Input for CachedInput and CacheWrite, and CacheWrite for CacheWrite1h.
-type Text struct{ Input, CachedInput, CacheWrite, CacheWrite1h, Output string }
+type PriceText struct{ Input, CachedInput, CacheWrite, CacheWrite1h, Output string }
 
 // Parse parses the prices. An error names the field and the value.
-func (t Text) Parse() (p Prices, err error) {
+func (t PriceText) Parse() (p Prices, err error) {
 	t.CachedInput = cmp.Or(t.CachedInput, t.Input)
 	t.CacheWrite = cmp.Or(t.CacheWrite, t.Input)
 	t.CacheWrite1h = cmp.Or(t.CacheWrite1h, t.CacheWrite)
@@ -113,7 +113,7 @@ func (t Text) Parse() (p Prices, err error) {
 
 // ParsePrices parses the prices of a model whose upstream does not charge for cache writes.
 func ParsePrices(input, cachedInput, output string) (Prices, error) {
-	return Text{Input: input, CachedInput: cachedInput, Output: output}.Parse()
+	return PriceText{Input: input, CachedInput: cachedInput, Output: output}.Parse()
 }
 
 // Errors of cost calculations.
@@ -155,9 +155,9 @@ func (p Prices) Cost(t Tokens) (PicoDollars, error) {
 	return PicoDollars(sum), nil
 }
 
-// Most returns the maximum cost of an answer with up to that many tokens, whatever the upstream's
-// cache holds.
-func (p Prices) Most(input, output int64) (PicoDollars, error) {
+// MaxCost returns the maximum cost of an answer with up to that many tokens, whatever the
+// upstream's cache holds.
+func (p Prices) MaxCost(input, output int64) (PicoDollars, error) {
 	p.Input = max(p.Input, p.CachedInput, p.CacheWrite, p.CacheWrite1h)
 	return p.Cost(Tokens{Input: input, Output: output})
 }

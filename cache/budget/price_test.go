@@ -42,11 +42,11 @@ func TestParse(t *testing.T) {
 	if want := (budget.Prices{Input: 125e4, CachedInput: 125e4, CacheWrite: 125e4, CacheWrite1h: 125e4, Output: 10e6}); p != want || err != nil {
 		t.Errorf("got %+v, %v", p, err)
 	}
-	p, err = budget.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", Output: "30"}.Parse()
+	p, err = budget.PriceText{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", Output: "30"}.Parse()
 	if want := (budget.Prices{Input: 5e6, CachedInput: 5e5, CacheWrite: 625e4, CacheWrite1h: 625e4, Output: 30e6}); p != want || err != nil {
 		t.Errorf("got %+v, %v", p, err)
 	}
-	if _, err = (budget.Text{Input: "5", CacheWrite1h: "-1", Output: "30"}).Parse(); err == nil || !strings.HasPrefix(err.Error(), `cache_write_1h: "-1" is not an amount`) {
+	if _, err = (budget.PriceText{Input: "5", CacheWrite1h: "-1", Output: "30"}).Parse(); err == nil || !strings.HasPrefix(err.Error(), `cache_write_1h: "-1" is not an amount`) {
 		t.Errorf("got %v", err)
 	}
 	for want, c := range map[string][3]string{
@@ -123,7 +123,7 @@ func TestCost(t *testing.T) {
 		if err != nil || big.NewInt(int64(got)).Cmp(want) != 0 {
 			r.Fatalf("got %d, %v, want %s", got, err, want)
 		}
-		if most, err := p.Most(in, out); err == nil && most < got {
+		if most, err := p.MaxCost(in, out); err == nil && most < got {
 			r.Fatalf("%d at most, but %d", most, got)
 		}
 	})
@@ -165,36 +165,36 @@ func TestTiers(t *testing.T) {
 		cost budget.PicoDollars
 		by   string
 	}{
-		{}:                                     {30, ""},
-		{Asked: "auto"}:                        {30, ""},
-		{Asked: "auto", Told: "priority"}:      {60, "priority"},
-		{Told: "priority"}:                     {60, "priority"},
-		{Asked: "priority", Told: "default"}:   {30, ""},
-		{Asked: "priority"}:                    {60, "priority"},
-		{Asked: "priority", Told: "auto"}:      {60, "priority"},
-		{Asked: "flex"}:                        {30, ""},
-		{Asked: "flex", Told: "flex"}:          {15, "flex"},
-		{Asked: "default", Told: "flex"}:       {15, "flex"},
-		{Asked: "Priority", Told: "Priority"}:  {30, ""},
-		{Asked: "scale", Told: "on_demand"}:    {30, ""},
-		{Asked: "standard_only", Told: "auto"}: {30, ""},
+		{}:                  {30, ""},
+		{Requested: "auto"}: {30, ""},
+		{Requested: "auto", Reported: "priority"}:      {60, "priority"},
+		{Reported: "priority"}:                         {60, "priority"},
+		{Requested: "priority", Reported: "default"}:   {30, ""},
+		{Requested: "priority"}:                        {60, "priority"},
+		{Requested: "priority", Reported: "auto"}:      {60, "priority"},
+		{Requested: "flex"}:                            {30, ""},
+		{Requested: "flex", Reported: "flex"}:          {15, "flex"},
+		{Requested: "default", Reported: "flex"}:       {15, "flex"},
+		{Requested: "Priority", Reported: "Priority"}:  {30, ""},
+		{Requested: "scale", Reported: "on_demand"}:    {30, ""},
+		{Requested: "standard_only", Reported: "auto"}: {30, ""},
 	} {
 		if cost, by, err := tariff.Cost(n, tier); cost != want.cost || by != want.by || err != nil {
 			t.Errorf("%+v: got %d by %q, %v; want %d by %q", tier, cost, by, err, want.cost, want.by)
 		}
 	}
 	for asked, want := range map[string]budget.PicoDollars{"": 3 * budget.MaxPrice, "auto": 3 * budget.MaxPrice, "priority": 61, "flex": 31, "default": 31} {
-		if most, err := tariff.Most(3, 1, asked); most != want || err != nil {
+		if most, err := tariff.MaxCost(3, 1, asked); most != want || err != nil {
 			t.Errorf("%q: at most %d, %v; want %d", asked, most, err, want)
 		}
 	}
-	if cost, by, err := tariff.Cost(budget.Tokens{Input: math.MaxInt64 / 2}, budget.Tier{Asked: "vast"}); !errors.Is(err, budget.ErrPriceOverflow) || cost != 0 {
+	if cost, by, err := tariff.Cost(budget.Tokens{Input: math.MaxInt64 / 2}, budget.Tier{Requested: "vast"}); !errors.Is(err, budget.ErrPriceOverflow) || cost != 0 {
 		t.Errorf("got %d by %q, %v", cost, by, err)
 	}
-	if _, err := tariff.Most(math.MaxInt64/2, 0, ""); !errors.Is(err, budget.ErrPriceOverflow) {
+	if _, err := tariff.MaxCost(math.MaxInt64/2, 0, ""); !errors.Is(err, budget.ErrPriceOverflow) {
 		t.Error(err)
 	}
-	if cost, _, err := tariff.Cost(budget.Tokens{Input: 1, CacheWrite: 2}, budget.Tier{Told: "flex"}); !errors.Is(err, budget.ErrPriceTokens) || cost != 0 {
+	if cost, _, err := tariff.Cost(budget.Tokens{Input: 1, CacheWrite: 2}, budget.Tier{Reported: "flex"}); !errors.Is(err, budget.ErrPriceTokens) || cost != 0 {
 		t.Errorf("got %d, %v", cost, err)
 	}
 }

@@ -22,15 +22,15 @@ func (r *Refusal) Error() string {
 		return fmt.Sprintf("This request alone may take more than your limit %s, %s; make it shorter, or set a lower limit for its answer.", r.Window, limit)
 	case r.Window == ParallelRequests:
 		return fmt.Sprintf("You have as many requests at once as your limit %s allows, %s; try again when one has ended.", r.Window, limit)
-	case r.Hopeless():
+	case r.RetryFails():
 		return fmt.Sprintf("Your limit %s, %s, is reached; it is free again at %s UTC.", r.Window, limit,
 			time.Now().Add(r.Wait).UTC().Truncate(time.Second).Format(time.DateTime))
 	}
 	return fmt.Sprintf("Your limit %s, %s, is reached; try again in %s.", r.Window, limit, r.Wait.Round(time.Millisecond))
 }
 
-// ShownLimit formats a window and its limit for people: "usd_per_month $1500".
-func ShownLimit(w Window, limit int64) string { return w.String() + " " + amount(w, limit) }
+// FormatLimit formats a window and its limit for people: "usd_per_month $1500".
+func FormatLimit(w Window, limit int64) string { return w.String() + " " + amount(w, limit) }
 
 func amount(w Window, n int64) string {
 	if w == MoneyPerDay || w == MoneyPerMonth {
@@ -43,8 +43,8 @@ func amount(w Window, n int64) string {
 // Retry-After.
 const maxWait = time.Minute
 
-// Hopeless reports whether an automatic retry by the client cannot succeed.
-func (r *Refusal) Hopeless() bool { return r.Never || r.Wait > maxWait }
+// RetryFails reports whether an automatic retry by the client cannot succeed.
+func (r *Refusal) RetryFails() bool { return r.Never || r.Wait > maxWait }
 
 // Quota reports whether the limit is per day or month.
 func (r *Refusal) Quota() bool {
@@ -70,7 +70,7 @@ func (r *Refusal) Kind() (kind, code string) {
 // x-should-retry, and x-ratelimit-* for the windows per minute.
 func (r *Refusal) Headers(set func(name, value string)) {
 	up := func(d, unit time.Duration) string { return strconv.FormatInt(int64((d+unit-1)/unit), 10) }
-	if r.Hopeless() {
+	if r.RetryFails() {
 		set("X-Should-Retry", "false")
 	} else {
 		set("Retry-After-Ms", up(r.Wait, time.Millisecond))

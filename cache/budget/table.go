@@ -37,7 +37,7 @@ const auto = "auto"
 
 // A Tier holds the service_tier that a request asks for, and the one that its answer reports; ""
 // if there is none.
-type Tier struct{ Asked, Told string }
+type Tier struct{ Requested, Reported string }
 
 // Cost returns the cost of an answer, and the tier whose prices it is based on, "" for the
 // standard ones. The tier that the answer reports counts. If it reports none, the requested one
@@ -47,29 +47,29 @@ func (t *Tariff) Cost(n Tokens, tier Tier) (cost PicoDollars, by string, err err
 	if cost, err = t.Prices.Cost(n); err != nil && !errors.Is(err, ErrPriceOverflow) {
 		return 0, "", err
 	}
-	told := tier.Told != "" && tier.Told != auto
+	told := tier.Reported != "" && tier.Reported != auto
 	if !told {
-		tier.Told = tier.Asked
+		tier.Reported = tier.Requested
 	}
-	p, ok := t.Tiers[tier.Told]
+	p, ok := t.Tiers[tier.Reported]
 	if !ok {
 		return cost, "", err
 	}
 	if of, failed := p.Cost(n); told || failed != nil || err == nil && of > cost {
-		return of, tier.Told, failed
+		return of, tier.Reported, failed
 	}
 	return cost, "", err
 }
 
-// Most returns the maximum cost of an answer with up to that many tokens, whatever the upstream's
-// cache holds: at the standard prices, or those of the requested tier. If none was requested, it
-// may be any.
-func (t *Tariff) Most(input, output int64, asked string) (PicoDollars, error) {
-	most, err := t.Prices.Most(input, output)
+// MaxCost returns the maximum cost of an answer with up to that many tokens, whatever the
+// upstream's cache holds: at the standard prices, or those of the requested tier. If none was
+// requested, it may be any.
+func (t *Tariff) MaxCost(input, output int64, asked string) (PicoDollars, error) {
+	most, err := t.Prices.MaxCost(input, output)
 	for tier, p := range t.Tiers {
 		if err == nil && (tier == asked || asked == "" || asked == auto) {
 			var of PicoDollars
-			of, err = p.Most(input, output)
+			of, err = p.MaxCost(input, output)
 			most = max(most, of)
 		}
 	}

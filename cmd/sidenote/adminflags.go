@@ -61,7 +61,7 @@ func (f adminFlags) client(a *app) (*client.Admin, error) {
 	case token != "":
 		return nil, usageError{fmt.Errorf("no process writes %s; name the admin port by --admin, as its token is sent to no other", cfg.State.Path)}
 	}
-	at, own := serving.Place(cfg.Admin.Listen, cfg.Admin.TLS.On()), cfg.Admin.TLS.Cert
+	at, own := serving.LocalURL(cfg.Admin.Listen, cfg.Admin.TLS.On()), cfg.Admin.TLS.Cert
 	return client.AdminAt(at, token, own, "admin.tls.cert", f.certificate(cfg))
 }
 

@@ -116,7 +116,7 @@ func (c *askCmd) ask(a *app, cl *client.Chat, up *client.Upstream, policy *tenan
 	}
 	live, stop := newProgress(a)
 	defer stop()
-	show := &screen.Asked{Out: a.stdout, Err: a.stderr, Terminal: terminal.IsTerminal(a.stdout), Live: live, Stages: c.Stages, Now: time.Now}
+	show := &screen.AnswerView{Out: a.stdout, Err: a.stderr, Terminal: terminal.IsTerminal(a.stdout), Live: live, Stages: c.Stages, Now: time.Now}
 	var chain []string
 	if policy.Rewrite.Mode == rewrite.Staged {
 		for _, s := range policy.Stages.Stages {

@@ -105,7 +105,7 @@ func rewritten(t *testing.T, s *server.Engine, tenant string, body []byte) strin
 	res := s.Rewriter.Rewrite(t.Context(), policy.Rewrite, req, rewrite.Options{})
 	ids := []string{}
 	for _, e := range res.Ledger.Sources {
-		if e.Fate != rewrite.Out {
+		if e.Inclusion != rewrite.Excluded {
 			ids = append(ids, fmt.Sprintf("[%d] %s/%s", e.ID, e.Knowledge, e.Doc))
 		}
 	}

@@ -63,7 +63,7 @@ func trusted(cfg *config.Config) []string {
 	return all
 }
 
-// ClaimsOfNobody lists tenants whose filters need claims although no token names them: every chat
+// unusedClaims lists tenants whose filters need claims although no token names them: every chat
 // of theirs would be refused.
 func unusedClaims(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {

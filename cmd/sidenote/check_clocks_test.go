@@ -181,7 +181,7 @@ func embedding(vectors retrieval.Embedder) retrieval.Func {
 		limited, cancel := context.WithDeadline(ctx, by.Add(-time.Millisecond))
 		defer cancel()
 		_, err := vectors.Embed(limited, []string{q.Text})
-		res := retrieval.Result{Bases: q.Bases, Degraded: retrieval.StageEmbed, Unembedded: retrieval.EmbedReasonOf(err)}
+		res := retrieval.Result{Bases: q.Bases, Degraded: retrieval.StageEmbed, EmbedFailure: retrieval.EmbedReasonOf(err)}
 		for i, text := range []string{"one answer", "quite another thing"} {
 			res.Sources = append(res.Sources, retrieval.Source{Type: "rag", Knowledge: "docs", Doc: fmt.Sprint(i), Text: text, Score: 2})
 		}
@@ -207,8 +207,8 @@ func (s *silentStack) ask(t *testing.T, text string) time.Duration {
 	switch {
 	case err != nil || len(res.Sources) != 2 || !res.Partial || res.Reason != retrieval.ReasonTimeout:
 		t.Errorf("%s: %v, %+v", text, err, res)
-	case !res.Planned.Fallback.Failed() || res.Unembedded == "" || res.Reranked.Failed() == "" || res.Graded.Failed() == "":
-		t.Errorf("%s: plan %s, vector %s, scores %s, grades %s", text, res.Planned.Fallback, res.Unembedded, res.Reranked.Reason, res.Graded.Reason)
+	case !res.Planned.Fallback.Failed() || res.EmbedFailure == "" || res.Reranked.Failed() == "" || res.Graded.Failed() == "":
+		t.Errorf("%s: plan %s, vector %s, scores %s, grades %s", text, res.Planned.Fallback, res.EmbedFailure, res.Reranked.Reason, res.Graded.Reason)
 	}
 	return took
 }

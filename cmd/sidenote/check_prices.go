@@ -6,7 +6,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// PricesOfNothing lists tenants with a money limit although no model has a price: each of their
+// unusedPrices lists tenants with a money limit although no model has a price: each of their
 // requests that uses tokens would be refused.
 func unusedPrices(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {

@@ -192,7 +192,7 @@ func limitsText(t *budget.Terms) string {
 	var parts []string
 	for w, limit := range t.Limits {
 		if limit > 0 {
-			parts = append(parts, budget.ShownLimit(budget.Window(w), limit))
+			parts = append(parts, budget.FormatLimit(budget.Window(w), limit))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -37,7 +37,7 @@ type app struct {
 
 // panicked is the panics.Handler of the servers that some commands start.
 func (a *app) panicked(value any, stack []byte) {
-	fmt.Fprintf(a.stderr, "BUG: panic: %s\n%s", panics.Shown(value), stack)
+	fmt.Fprintf(a.stderr, "BUG: panic: %s\n%s", panics.Describe(value), stack)
 }
 
 type cli struct {

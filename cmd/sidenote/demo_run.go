@@ -184,7 +184,7 @@ func (a *demoAsker) tell(ctx context.Context) (demoStory, error) {
 	first, second := &answer.Report.Rewrite, &again.Report.Rewrite
 	story := demo.Story{
 		Question: a.Question, Documents: content.Documents(), Chunks: content.Chunks(), Address: a.address, Index: took,
-		Original: body, Rewritten: rewritten, Answer: answer.Text, Ledger: first.Ledger.Whole(),
+		Original: body, Rewritten: rewritten, Answer: answer.Text, Ledger: first.Ledger.WithExcluded(),
 		Search: first.RetrieveTook, Fit: first.FitTook, Edit: first.EditTook,
 		Again: second.RetrieveTook, Cached: second.Retrieval.Cache == "hit",
 	}
@@ -205,7 +205,7 @@ func (a *demoAsker) staged(answer *client.Answer) *demo.StagedStory {
 	if stages == nil {
 		return story
 	}
-	story.Of = stages.Of
+	story.Of = stages.Total
 	seen := a.stub.Exchanges()
 	for i, s := range stages.Called {
 		stage := demo.StageStory{Name: s.Name, At: s.At, Outcome: string(s.Outcome), Sent: s.Request, Took: s.Took}

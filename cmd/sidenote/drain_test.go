@@ -242,7 +242,7 @@ func TestUpstreamsAreProbedBeside(t *testing.T) {
 		}
 	}
 	out.Indexed(server.Indexed{ID: "x", Line: "x: read meanwhile"})
-	out.Tell(slog.LevelWarn, "what else there is")
+	out.Log(slog.LevelWarn, "what else there is")
 	text.until(t, "what else there is")
 	close(answer)
 	stop()

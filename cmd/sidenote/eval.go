@@ -75,7 +75,7 @@ func (c *evalCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return undone(e.Undone())
+	return undone(e.Incomplete())
 }
 
 // check refuses combinations of flags that make no sense.
@@ -161,7 +161,7 @@ func (c *evalCmd) compare(a *app, messages []eval.Message, show *terminal.Progre
 	if err != nil {
 		return err
 	}
-	return undone(compared.Undone())
+	return undone(compared.Incomplete())
 }
 
 // keepVectors keeps the vectors of a collection's documents in a temporary folder until remove is

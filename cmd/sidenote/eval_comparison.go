@@ -79,11 +79,11 @@ func (c *evalComparison) pairs() []eval.Pair {
 	return eval.Pairs(c.Sides[0].Outcomes, c.Sides[1].Outcomes)
 }
 
-// Undone returns an error that says what the numbers leave out on either side, or nil.
-func (c *evalComparison) Undone() error {
+// Incomplete returns an error that says what the numbers leave out on either side, or nil.
+func (c *evalComparison) Incomplete() error {
 	var errs []string
 	for _, s := range c.Sides {
-		if err := s.Undone(); err != nil {
+		if err := s.Incomplete(); err != nil {
 			errs = append(errs, s.Config+": "+err.Error())
 		}
 	}

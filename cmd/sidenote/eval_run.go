@@ -37,8 +37,8 @@ func (e *evaluation) Run(ctx context.Context, show *terminal.Progress) (err erro
 	return err
 }
 
-// Undone returns an error that says what the numbers leave out, or nil.
-func (e *evaluation) Undone() error {
+// Incomplete returns an error that says what the numbers leave out, or nil.
+func (e *evaluation) Incomplete() error {
 	var parts []string
 	if asked, all := len(e.Outcomes), len(e.Data.Queries); asked < all {
 		parts = append(parts, fmt.Sprintf("stopped after %d of %d queries", asked, all))
@@ -110,7 +110,7 @@ func were(queries int) string {
 // WriteRun writes the rankings as a TREC run.
 func (e *evaluation) WriteRun(w io.Writer) error { return eval.WriteRun(w, e.Outcomes, "sidenote") }
 
-// mostUnmatched limits the unmatched rows that Undone names.
+// mostUnmatched limits the unmatched rows that Incomplete names.
 const mostUnmatched = 5
 
 // unmatched lists the rows of a CSV that name documents which do not exist.

@@ -155,7 +155,7 @@ var errNoPlannerModel = errors.New("the policy's planner is auto, the model of t
 // stage sets the retrievers that rank and answer as for requests of a policy.
 func (s *evalSubject) stage(e *server.Engine, p rewrite.Policy, model string) error {
 	ranking, ordered, request := server.Uncached(e)
-	words, vectors := server.Arms(e)
+	words, vectors := server.WordAndVectorRetrievers(e)
 	add := func(name string, r retrieval.Retriever, plans bool) {
 		s.Stages, s.ranking = append(s.Stages, name), s.naming(r)
 		s.alone = append(s.alone, eval.Stage{Name: name, Engine: s.ranking, Planned: plans})

@@ -19,7 +19,7 @@ import (
 func (c *evalCmd) chosen(a *app) (*config.Config, tenant.Policy, error) {
 	cfg, err := c.load(a)
 	if err == nil && c.Policy != "" {
-		if cfg, err = config.Under(cfg, config.Name(c.Policy)); err != nil {
+		if cfg, err = config.WithSinglePolicy(cfg, config.Name(c.Policy)); err != nil {
 			err = usageError{fmt.Errorf("--policy: %w", err)}
 		}
 	}
@@ -48,7 +48,7 @@ func (c *evalCmd) ofCollection(a *app, e *evaluation, show *terminal.Progress) (
 		}
 	}()
 	embeds := slices.ContainsFunc(policy.Rewrite.Knowledge, func(id string) bool { return cfg.Knowledge[config.Name(id)].Embed })
-	cfg = config.Only(cfg, scratchBase, c.Data, embeds)
+	cfg = config.WithSingleBase(cfg, scratchBase, c.Data, embeds)
 	cfg.Redis, cfg.State = config.Redis{}, config.State{Path: c.State}
 	used := new(evalUsage)
 	opened, err := server.New(a.ctx, cfg, server.Options{Vectors: true, Used: used.Count})

@@ -80,7 +80,7 @@ func reachable(ctx context.Context, u proxy.Upstream) error {
 		return err
 	}
 	client := probeClient()
-	client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: u.Dial.Context, TLSClientConfig: u.Dial.TLS(u.BaseURL.Hostname())}
+	client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: u.Dial.DialContext, TLSClientConfig: u.Dial.TLS(u.BaseURL.Hostname())}
 	resp, err := client.Do(req)
 	if err != nil {
 		return terminal.Cause(err)

@@ -67,7 +67,7 @@ func (c *ingestCmd) Run(a *app) error {
 		failed, part = r.Unembedded(), true
 	}
 	if err == nil && failed == nil && !c.AllowSkipped {
-		failed, part = r.Undone(), true
+		failed, part = r.Incomplete(), true
 	}
 	if failed != nil && part {
 		failed = partError{failed}

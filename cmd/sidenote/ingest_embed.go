@@ -33,7 +33,7 @@ func newIngestEmbedder(r *ingestion) (*services.Embedder, error) {
 		return nil, err
 	}
 	return server.NewEmbedder(r.Config, reader.Deps().Counter, server.EmbeddingOptions{
-		Tell:    func(_ slog.Level, line string) { r.say("%s", line) },
+		Log:     func(_ slog.Level, line string) { r.say("%s", line) },
 		Counted: func(string, string, int) {},
 	}), nil
 }
@@ -72,8 +72,8 @@ func embedAll(ctx context.Context, r *ingestion, client *services.Embedder, kept
 			r.unembedded = fmt.Errorf("knowledge %s: %s of %s embedded: %w", id, terminal.Thousands(report.Chunks-report.Missing()), terminal.Plural(report.Chunks, "chunk"), err)
 			return nil
 		}
-		if report.Why != nil {
-			r.unembedded = errors.Join(r.unembedded, fmt.Errorf("knowledge %s: the service refused %s: %w", id, terminal.Plural(report.Refused, "chunk"), report.Why))
+		if report.LastRefusal != nil {
+			r.unembedded = errors.Join(r.unembedded, fmt.Errorf("knowledge %s: the service refused %s: %w", id, terminal.Plural(report.Refused, "chunk"), report.LastRefusal))
 		}
 	}
 	return maker.Forget(ctx, config.Texts(config.Embedded(r.Config)))
@@ -82,5 +82,5 @@ func embedAll(ctx context.Context, r *ingestion, client *services.Embedder, kept
 // printEmbedded prints the result for a base.
 func printEmbedded(w io.Writer, e embeddedBase) {
 	fmt.Fprintf(w, "%s: %s of %s embedded by %s; %s now, %s (%.1f s)\n", e.ID, terminal.Thousands(e.Chunks-e.Missing()), terminal.Plural(e.Chunks, "chunk"),
-		terminal.Clean(e.Model), terminal.Thousands(e.Made), terminal.Plural(e.Tokens, "token"), e.TookMS/1e3)
+		terminal.Clean(e.Model), terminal.Thousands(e.NewVectors), terminal.Plural(e.Tokens, "token"), e.TookMS/1e3)
 }

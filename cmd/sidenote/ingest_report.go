@@ -58,8 +58,8 @@ func (r *ingestion) Unembedded() error {
 	return fmt.Errorf("partly done: %w; they are found by words alone, and the next ingest goes on from there", r.unembedded)
 }
 
-// Undone returns an error where files could not be read.
-func (r *ingestion) Undone() error {
+// Incomplete returns an error where files could not be read.
+func (r *ingestion) Incomplete() error {
 	n := r.unread()
 	if n == 0 {
 		return nil

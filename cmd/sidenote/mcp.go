@@ -30,6 +30,6 @@ func (c *mcpCmd) Run(a *app) error {
 		log.Warn(line)
 	}
 	knowledge := server.MCP(e)
-	knowledge.Called = func(call mcp.Call) { server.LogCall(log, call) }
+	knowledge.OnCall = func(call mcp.Call) { server.LogCall(log, call) }
 	return knowledge.Serve(a.ctx, &mcp.Caller{Policy: policy.Rewrite}, a.stdin, a.stdout)
 }

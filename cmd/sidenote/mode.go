@@ -53,8 +53,8 @@ func (c *modeCmd) Run(a *app) error {
 		return printJSON(a.stdout, modes)
 	}
 	screen.Modes(a.stdout, &modes)
-	if modes.Unkept != "" {
-		fmt.Fprintln(a.stderr, "warning: a restart takes this back: "+modes.Unkept)
+	if modes.NotPersisted != "" {
+		fmt.Fprintln(a.stderr, "warning: a restart takes this back: "+modes.NotPersisted)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	if req.Empty && asked.Chunks == nil {
 		return errors.New("the request would pass untouched: messages is empty")
 	}
-	policy, req, asked, err = e.Rewriter.TakeChunks(policy.Narrow(asked), req, asked)
+	policy, req, asked, err = e.Rewriter.InsertChunks(policy.Narrow(asked), req, asked)
 	if err != nil {
 		return fmt.Errorf("the request would be refused: %w", err)
 	}
@@ -86,8 +86,8 @@ func notSent(r *explain.DryRunResult, p *rewrite.Policy) error {
 		return fmt.Errorf("the request would not be sent but answered: %s", p.EmptyAnswer)
 	case res.Outcome != rewrite.Refused:
 		return nil
-	case r.Unstaged != "":
-		return fmt.Errorf("the request would be refused: a chain of stages cannot carry it: %s", r.Unstaged)
+	case r.StagesSkipped != "":
+		return fmt.Errorf("the request would be refused: a chain of stages cannot carry it: %s", r.StagesSkipped)
 	case res.Ambiguity != nil:
 		return fmt.Errorf("the request would be refused: %w", res.Ambiguity)
 	}
@@ -100,7 +100,7 @@ func printPrompts(a *app, r *explain.DryRunResult, mode rewrite.Mode) error {
 	case mode != rewrite.Staged:
 		return fmt.Errorf("the request would not be answered in stages: the mode is %s", mode)
 	case r.Stages == nil:
-		return fmt.Errorf("the request would not be answered in stages: %s", r.Unstaged)
+		return fmt.Errorf("the request would not be answered in stages: %s", r.StagesSkipped)
 	}
 	screen.Prompts(a.stdout, r.Stages)
 	return nil
@@ -139,12 +139,12 @@ func (c *rewriteCmd) ledger(a *app, r *explain.DryRunResult) error {
 			Unoffered string          `json:"unoffered,omitempty"`
 			Unstaged  string          `json:"unstaged,omitempty"`
 			Ledger    rewrite.Ledger  `json:"ledger"`
-		}{r.Outcome, r.Reason, r.Tools, r.Unoffered, r.Unstaged, r.Rewrite.Ledger.Whole()})
+		}{r.Outcome, r.Reason, r.Tools, r.ToolsSkipped, r.StagesSkipped, r.Rewrite.Ledger.WithExcluded()})
 	}
 	res := r.Rewrite
 	res.Outcome = r.Outcome
 	screen.Rewrite(a.stderr, res, c.Full)
-	screen.Offered(a.stderr, r.Tools, r.Unoffered)
-	screen.Unstaged(a.stderr, r.Unstaged)
+	screen.Offered(a.stderr, r.Tools, r.ToolsSkipped)
+	screen.StagesSkipped(a.stderr, r.StagesSkipped)
 	return nil
 }

@@ -219,7 +219,7 @@ func (c *searchCmd) Run(a *app) error {
 	for _, line := range e.Bases.InPart(policy.Knowledge) {
 		fmt.Fprintln(a.stderr, line)
 	}
-	found := explain.Found{Result: res, Settings: q.Settings}
+	found := explain.SearchResult{Result: res, Settings: q.Settings}
 	if c.Explain {
 		if found.Explained, err = server.Explain(a.ctx, e, plain); err != nil {
 			return err
@@ -255,7 +255,7 @@ func (c *searchCmd) ready(a *app) (*server.Engine, rewrite.Policy, error) {
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
-	if cfg, err = config.Under(cfg, config.Name(c.Policy)); err != nil {
+	if cfg, err = config.WithSinglePolicy(cfg, config.Name(c.Policy)); err != nil {
 		return nil, rewrite.Policy{}, usageError{fmt.Errorf("--policy: %w", err)}
 	}
 	if err := checkBases(cfg); err != nil {

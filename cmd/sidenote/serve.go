@@ -28,7 +28,7 @@ func (serveCmd) Help() string {
 func (c *serveCmd) Run(a *app) error {
 	again := &serving.Reloader{Load: func(seen func(string)) (*config.Config, error) {
 		src := c.source(a)
-		src.Seen = seen
+		src.OnRead = seen
 		return config.Load(src)
 	}}
 	cfg, err := again.Start()
@@ -39,7 +39,7 @@ func (c *serveCmd) Run(a *app) error {
 	defer out.Close()
 	hangups, stop := outliveHangups()
 	defer stop()
-	ls, err := serving.OpenPorts(a.ctx, cfg, out.Tell)
+	ls, err := serving.OpenPorts(a.ctx, cfg, out.Log)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (c *serveCmd) Run(a *app) error {
 	if err := serving.RefuseOpen(cfg, ls); err != nil {
 		return usageError{err}
 	}
-	e, err := server.New(a.ctx, cfg, server.Options{Keep: true, Address: ls.AdminAddress(), Tell: out.Tell})
+	e, err := server.New(a.ctx, cfg, server.Options{Keep: true, Address: ls.AdminAddress(), Log: out.Log})
 	if err != nil {
 		if a.ctx.Err() != nil {
 			return nil // asked to stop
@@ -61,7 +61,7 @@ func (c *serveCmd) Run(a *app) error {
 	if err := serving.Refuse(a.ctx, cfg, ls); err != nil {
 		return usageError{err}
 	}
-	again.Tell, again.Running, again.Apply, again.Panicked = out.Tell, e.Running, e.Reload, e.Panicked
+	again.Log, again.Running, again.Apply, again.Panicked = out.Log, e.Running, e.Reload, e.Panicked
 	again.Check = func(ctx context.Context, cfg *config.Config) error { return serving.Refuse(ctx, cfg, ls) }
 	e.Reloader = again
 	again.Show(e.Metrics)
@@ -75,7 +75,7 @@ func (c *serveCmd) Run(a *app) error {
 		panics.Go(e.Panicked, func() { screen.FollowReading(ctx, readings, out.Reading) }, func() { close(followed) })
 		defer func() { <-followed }()
 		for _, p := range cfg.Expired(time.Now()) {
-			out.Tell(slog.LevelWarn, p.String())
+			out.Log(slog.LevelWarn, p.String())
 		}
 		e.Bases.Serve(ctx, out.Indexed, func() { out.AnnounceLimits(ctx, e) })
 		return nil

@@ -48,7 +48,7 @@ func TestDeadWriterIsNotAsked(t *testing.T) {
 // Commands that write refuse to ask a stranger, and send it neither a token nor documents.
 func TestCommandsSendAStrangerNothing(t *testing.T) {
 	s := clienttest.NewStranger(t, clienttest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
-	state, _ := clienttest.Held(t, s.Addr().String())
+	state, _ := clienttest.LockedState(t, s.Addr().String())
 	file, docs := written(t, "token", "t0ken-of-file"), handbook(t)
 	start(t, noEnv, "knowledge", "put", "kb", filepath.Join(docs, "leave.md"), "--state", state, "--admin-token-file", file).
 		ends(t, exitFailed, "", "did not prove to be that process")

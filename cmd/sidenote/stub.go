@@ -34,7 +34,7 @@ func (c *stubCmd) Run(a *app) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %s: %w", c.Listen, terminal.Cause(err))
 	}
-	fmt.Fprintf(a.stderr, "listening  http://%s/v1          a stub that answers only from what it is shown\n", serving.Reached(l))
+	fmt.Fprintf(a.stderr, "listening  http://%s/v1          a stub that answers only from what it is shown\n", serving.LocalAddr(l))
 	server := &http.Server{Handler: &demo.Stub{}, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(a.ctx, func() { _ = server.Close() })
 	defer stop()

@@ -230,7 +230,7 @@ type Server struct{ http *transport.Server }
 func NewServer(handle fasthttp.RequestHandler, log *slog.Logger, panicked ...panics.Handler) *Server {
 	return &Server{http: transport.NewServer(handle, transport.ServerOptions{
 		Panicked: func(value any, stack []byte) {
-			log.Error("BUG: panic", "panic", panics.Shown(value), "stack", string(stack))
+			log.Error("BUG: panic", "panic", panics.Describe(value), "stack", string(stack))
 			for _, hear := range panicked {
 				hear(value, stack)
 			}

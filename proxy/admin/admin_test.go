@@ -56,7 +56,7 @@ func retrieve(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	for _, b := range q.Bases {
 		res.Sources = append(res.Sources, retrieval.Source{Type: "rag", Knowledge: b.Knowledge, Doc: "a.md", Name: "A", Text: "text of " + b.Knowledge + said, Score: 2, Relevance: 0.8})
 	}
-	res.Fallen = retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "kb1", Doc: "b.md", Score: 1.1, Relevance: 0.1, Reason: retrieval.ExcludedScore, Least: 3}})
+	res.Excluded = retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "kb1", Doc: "b.md", Score: 1.1, Relevance: 0.1, Reason: retrieval.ExcludedScore, MinScore: 3}})
 	return res, nil
 }
 

@@ -28,8 +28,8 @@ type SwitchMode struct {
 type Modes struct {
 	Object string         `json:"object"` // "list"
 	Data   []SwitchedMode `json:"data"`
-	// Unkept is why the entries would be lost in a restart; "" if they would not.
-	Unkept string `json:"unkept,omitempty"`
+	// NotPersisted is why the entries would be lost in a restart; "" if they would not.
+	NotPersisted string `json:"unkept,omitempty"`
 }
 
 // A SwitchedMode limits the mode of a tenant.
@@ -62,8 +62,8 @@ func (s switching) show(ctx *fasthttp.RequestCtx) error {
 	for _, e := range s.modes.Entries(time.Now()) {
 		out.Data = append(out.Data, SwitchedMode{e.Tenant, e.Mode.String(), e.Since, e.Until})
 	}
-	if err := s.modes.Kept(); err != nil {
-		out.Unkept = err.Error()
+	if err := s.modes.PersistError(); err != nil {
+		out.NotPersisted = err.Error()
 	}
 	return writeJSON(ctx, fasthttp.StatusOK, out)
 }

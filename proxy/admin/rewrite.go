@@ -25,11 +25,11 @@ type rewriteAnswer struct {
 	Timings timings         `json:"timings_ms"`
 	Ledger  rewrite.Ledger  `json:"ledger"`
 
-	Tools     []string `json:"tools,omitempty"`     // names of the tools that the model would be offered, as it would see them
-	Unoffered string   `json:"unoffered,omitempty"` // why no tools would be offered though the policy has them
+	Tools        []string `json:"tools,omitempty"`     // names of the tools that the model would be offered, as it would see them
+	ToolsSkipped string   `json:"unoffered,omitempty"` // why no tools would be offered though the policy has them
 
-	Stages   []stagePrompt `json:"stages,omitempty"`   // prompts of all stages; the request is the one used if they fail
-	Unstaged string        `json:"unstaged,omitempty"` // why there are no stages though the policy has them
+	Stages        []stagePrompt `json:"stages,omitempty"`   // prompts of all stages; the request is the one used if they fail
+	StagesSkipped string        `json:"unstaged,omitempty"` // why there are no stages though the policy has them
 }
 
 // A stagePrompt is the prompt of a stage, with placeholders for the output of models.
@@ -82,10 +82,10 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 func writeDryRun(ctx *fasthttp.RequestCtx, r *explain.DryRunResult) error {
 	res := &r.Rewrite
 	a := rewriteAnswer{
-		Outcome: r.Outcome, Reason: r.Reason, Mode: r.Rules.Mode.String(), Tools: r.Tools, Unoffered: r.Unoffered, Stages: stagePrompts(r.Stages), Unstaged: r.Unstaged,
+		Outcome: r.Outcome, Reason: r.Reason, Mode: r.Rules.Mode.String(), Tools: r.Tools, ToolsSkipped: r.ToolsSkipped, Stages: stagePrompts(r.Stages), StagesSkipped: r.StagesSkipped,
 		Status:  string(report.AppendStatus(nil, &r.Report)),
 		Sources: string(report.AppendSources(nil, res.Ledger.Sources, r.Expose)),
-		Ledger:  res.Ledger.Whole(),
+		Ledger:  res.Ledger.WithExcluded(),
 		Timings: timings{planTook(res), report.Milliseconds(res.RetrieveTook), rerankTook(res), gradeTook(res), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
 	}
 	request := []byte("null")

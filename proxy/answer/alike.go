@@ -9,7 +9,7 @@ import (
 // A form is the template of an event that has one piece of text and nothing else. Most events of a
 // stream share one form, so they are passed on by comparing the bytes around the text instead of
 // parsing JSON.
-type form struct {
+type eventTemplate struct {
 	prefix, suffix []byte // around the string, as received
 	head, tail     []byte // around it, as passed on
 	changed        bool   // head and tail differ from prefix and suffix
@@ -29,7 +29,7 @@ func (n *loopAnswer) remember(p *part, event, data, out []byte, from int) {
 	if !bytes.HasPrefix(event[from:], data) {
 		return // the data spans several lines
 	}
-	f := &form{call: p.call, prefix: clone(event[:at]), suffix: clone(event[at+len(p.plain):])}
+	f := &eventTemplate{call: p.call, prefix: clone(event[:at]), suffix: clone(event[at+len(p.plain):])}
 	if f.call != nil {
 		n.form = f
 		return
@@ -58,9 +58,9 @@ func (o object) offset(name string) int {
 	return at
 }
 
-// alike handles an event of the same form as the previous one and returns what to pass on, valid
+// fastPath handles an event of the same form as the previous one and returns what to pass on, valid
 // until the next call. It returns nil if the form differs.
-func (l *stage) alike(event []byte) (out []byte, err error) {
+func (l *stage) fastPath(event []byte) (out []byte, err error) {
 	n := &l.now
 	f := n.form
 	if f == nil || n.finish != "" || n.done != nil || len(event) < len(f.prefix)+len(f.suffix) || !bytes.HasPrefix(event, f.prefix) || !bytes.HasSuffix(event, f.suffix) {

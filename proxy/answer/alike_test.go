@@ -38,7 +38,7 @@ func TestAlike(t *testing.T) {
 		var loops [2]*answer.Loop
 		for i := range loops {
 			loops[i] = answer.NewLoop(answer.LoopRules{
-				Ours: func(name string) bool { return name == "search_knowledge" }, Starts: func(name string) bool { return strings.HasPrefix("search_knowledge", name) }, HideText: hide,
+				Ours: func(name string) bool { return name == "search_knowledge" }, MayStartOurs: func(name string) bool { return strings.HasPrefix("search_knowledge", name) }, HideText: hide,
 			})
 		}
 		for range rapid.IntRange(1, 3).Draw(rt, "rounds") {
@@ -70,13 +70,13 @@ func TestAlike(t *testing.T) {
 				if err != nil {
 					rt.Fatal(err)
 				}
-				for _, c := range turn.Ours {
+				for _, c := range turn.OurCalls {
 					said[i] += fmt.Sprint(c.Name, c.Arguments, c.At, " ")
 				}
-				for _, c := range turn.Theirs {
+				for _, c := range turn.ClientCalls {
 					said[i] += fmt.Sprint(c.Name, c.Arguments, c.At, " ")
 				}
-				said[i] += turn.Text + " " + l.Shown() + " " + turn.Finish
+				said[i] += turn.Text + " " + l.ClientText() + " " + turn.Finish
 				if err := l.Continue(&out[i]); err != nil {
 					rt.Fatal(err)
 				}

@@ -11,7 +11,7 @@ import (
 )
 
 // appendAnnotations appends annotations in OpenAI's format, without the enclosing brackets.
-func (c *CitationChecker) appendAnnotations(dst []byte, list []placed) []byte {
+func (c *CitationChecker) appendAnnotations(dst []byte, list []annotation) []byte {
 	for i, a := range list {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -81,7 +81,7 @@ func (c *CitationChecker) JSON(body []byte) (checked []byte) {
 }
 
 // join returns the edit that adds annotations to a message.
-func (c *CitationChecker) join(p citationPart, body []byte, list []placed) edit {
+func (c *CitationChecker) join(p citationPart, body []byte, list []annotation) edit {
 	there := p.annotations.Of(body)
 	if len(there) == 0 {
 		text := append(c.appendAnnotations([]byte(`,"annotations":[`), list), ']')

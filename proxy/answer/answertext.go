@@ -22,7 +22,7 @@ const (
 	TextCompressed TextUnread = "compressed"
 	TextTooLarge   TextUnread = "too-large" // larger than MaxWholeText
 	TextMalformed  TextUnread = "malformed" // not a chat completion
-	TextNoMemory   TextUnread = "memory"    // TextRoom.Take returned false
+	TextNoMemory   TextUnread = "memory"    // TextMemory.Take returned false
 )
 
 // A Text is the text of an answer's first choice.
@@ -35,7 +35,7 @@ type Text struct {
 
 // An AnswerText collects the text of one answer. It is not safe for concurrent use.
 type AnswerText struct {
-	room     TextRoom
+	room     TextMemory
 	splitter Splitter // used if stream is true
 	whole    []byte   // the body, used otherwise
 	stream   bool
@@ -43,15 +43,15 @@ type AnswerText struct {
 	answer   Text
 }
 
-// A TextRoom grants memory for the text that is kept.
-type TextRoom interface {
+// A TextMemory grants memory for the text that is kept.
+type TextMemory interface {
 	// Take reserves n more bytes and reports whether they were available.
 	Take(n int) bool
 }
 
 // NewTextReader returns an AnswerText for an event stream, or for a JSON answer if stream is false.
 // An answer with a content coding other than identity is not read.
-func NewTextReader(stream bool, contentEncoding string, room TextRoom) *AnswerText {
+func NewTextReader(stream bool, contentEncoding string, room TextMemory) *AnswerText {
 	r := &AnswerText{stream: stream, room: room}
 	if !PlainCoding(contentEncoding) {
 		r.answer.Unread = TextCompressed

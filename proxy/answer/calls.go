@@ -136,7 +136,7 @@ func (c *call) add(piece object) {
 // that a call is the client's, all pieces held so far and this one.
 func release(l *Loop, c *call, piece object) []object {
 	if !c.theirs {
-		undecided := c.arguments.Len() == 0 && (c.name == "" || l.rules.Starts(c.name))
+		undecided := c.arguments.Len() == 0 && (c.name == "" || l.rules.MayStartOurs(c.name))
 		if undecided {
 			c.held = append(c.held, copied(piece))
 			return nil

@@ -22,11 +22,12 @@ type CitedSource struct {
 
 // CitationOptions configure a CitationChecker. Given is required.
 type CitationOptions struct {
-	// Given returns the source that was given under an id. It is called when a marker is read, so
-	// that sources may be added while the answer streams, and once for each id that was given.
-	Given func(id int) (CitedSource, bool)
-	// Own are the markers in prompt texts that are not from our sources; nil if there are none.
-	Own OwnMarkers
+	// SourceByID returns the source that was given under an id. It is called when a marker is read,
+	// so that sources may be added while the answer streams, and once for each id that was given.
+	SourceByID func(id int) (CitedSource, bool)
+	// PromptMarkers are the markers in prompt texts that are not from our sources; nil if there are
+	// none.
+	PromptMarkers PromptMarkers
 	// Terms returns the content terms of a text, for Support. If it is nil, Support is not
 	// measured.
 	Terms func(text string) []string
@@ -139,7 +140,7 @@ func (c *CitationChecker) Report() CitationReport {
 func (c *CitationChecker) source(id int) (CitedSource, bool) {
 	s, ok := c.sources[id]
 	if !ok {
-		if s, ok = c.options.Given(id); ok {
+		if s, ok = c.options.SourceByID(id); ok {
 			c.sources[id] = s
 		}
 	}

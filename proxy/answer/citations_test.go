@@ -56,7 +56,7 @@ func whole(content string) string {
 // checked returns the content and annotations of a checked answer.
 func checked(t *testing.T, o answer.CitationOptions, content string) (string, []string, answer.CitationReport) {
 	t.Helper()
-	o.Given, o.Terms = given, terms
+	o.SourceByID, o.Terms = given, terms
 	c := answer.NewCitations(o)
 	ans := whole(content)
 	out := c.JSON([]byte(ans))
@@ -150,7 +150,7 @@ func TestUnknownIsRemoved(t *testing.T) {
 // Prompts may contain markers: an id that was never given refers to those, and a given id does
 // after the same words.
 func TestOwnMarkers(t *testing.T) {
-	var own answer.OwnMarkers
+	var own answer.PromptMarkers
 	own.Add("As the paper says [12], and as I said before [1]. 【13】 arr[14] [15](x)")
 	own.Add("")
 	for content, want := range map[string]string{
@@ -159,7 +159,7 @@ func TestOwnMarkers(t *testing.T) {
 		"I said [1].":                          "[1]@7=1",
 		"Another [16].":                        "unknown 1",
 	} {
-		_, got, report := checked(t, answer.CitationOptions{Own: own, RemoveUnknown: true}, content)
+		_, got, report := checked(t, answer.CitationOptions{PromptMarkers: own, RemoveUnknown: true}, content)
 		if report.Unknown > 0 {
 			got = append(got, fmt.Sprint("unknown ", report.Unknown))
 		}
@@ -192,7 +192,7 @@ func TestJSONKeepsBytes(t *testing.T) {
 		`[1]`: ``,
 		``:    ``,
 	} {
-		got := string(answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: true}).JSON([]byte(in)))
+		got := string(answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: true}).JSON([]byte(in)))
 		if want == "" {
 			want = in
 		}
@@ -200,12 +200,12 @@ func TestJSONKeepsBytes(t *testing.T) {
 			t.Errorf("%s\n got %s\nwant %s", in, got, want)
 		}
 	}
-	c := answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: true})
+	c := answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: true})
 	const in, want = `{"choices":[{"message":{"content":"A\u0020\u005b9\u005d\u3010\u0039\u3011!"}}]}`, `{"choices":[{"message":{"content":"A!"}}]}`
 	if got := string(c.JSON([]byte(in))); got != want {
 		t.Errorf("of escapes %s is left", got)
 	}
-	c = answer.NewCitations(answer.CitationOptions{Given: given, CountOnly: true})
+	c = answer.NewCitations(answer.CitationOptions{SourceByID: given, CountOnly: true})
 	if got := string(c.JSON([]byte(whole("A [1] [9]")))); got != whole("A [1] [9]") || c.Report().Unknown != 1 || len(c.Report().Cited) != 1 {
 		t.Errorf("counting makes %s, %+v", got, c.Report())
 	}
@@ -218,7 +218,7 @@ func TestUnread(t *testing.T) {
 		answer.UnreadTooLarge: whole("A [1]" + strings.Repeat(" ", answer.MaxCitedJSON)),
 		"":                    whole(""),
 	} {
-		c := answer.NewCitations(answer.CitationOptions{Given: given})
+		c := answer.NewCitations(answer.CitationOptions{SourceByID: given})
 		if got := string(c.JSON([]byte(body))); got != body || c.Report().Unread != want {
 			t.Errorf("%s: unread is %q", want, c.Report().Unread)
 		}

@@ -27,7 +27,7 @@ func FuzzCuts(f *testing.F) {
 			n := min(1+random.IntN(1+random.IntN(12)), len(rest))
 			parts, rest = append(parts, string(rest[:n])), rest[n:]
 		}
-		o := answer.CitationOptions{Given: given, Terms: terms, RemoveUnknown: remove}
+		o := answer.CitationOptions{SourceByID: given, Terms: terms, RemoveUnknown: remove}
 		text, want, report := checked(t, o, content)
 		checker := answer.NewCitations(o)
 		m := readCitations(t, stream(t, checker, cutInto(parts...), 1+random.IntN(100)))[0]
@@ -46,12 +46,12 @@ func FuzzBytes(f *testing.F) {
 	f.Add(`{"choices":[{"message":{"content":"A [1]"}}]}`, false)
 	f.Add("data: {\"choices\":[{\"delta\":{\"content\":\"[9\"}}]}\n\n"+delta(0, `"\ud83d"`)+delta(1, `"] [1]"`)+"data: {\"choices\":[", true)
 	f.Fuzz(func(t *testing.T, ans string, remove bool) {
-		c := answer.NewCitations(answer.CitationOptions{Given: given, Terms: terms, RemoveUnknown: remove, CountOnly: true})
+		c := answer.NewCitations(answer.CitationOptions{SourceByID: given, Terms: terms, RemoveUnknown: remove, CountOnly: true})
 		if got := stream(t, c, ans, 9); got != ans && !remove {
 			t.Fatalf("%q became %q", ans, got)
 		}
 		c.Report()
-		c = answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: remove})
+		c = answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: remove})
 		if got := c.JSON([]byte(ans)); json.Valid([]byte(ans)) && !json.Valid(got) {
 			t.Fatalf("%q became %q", ans, got)
 		}
@@ -66,7 +66,7 @@ var linearUnits = []string{"[", "`", "[[1]", "` ``", "[1](", "[1] `", "a[1]\n`",
 func TestLongestAnswersEnd(t *testing.T) {
 	for _, unit := range linearUnits {
 		n := (answer.MaxCitedJSON - len(whole(""))) / (len(whole(unit)) - len(whole("")))
-		if body := []byte(whole(strings.Repeat(unit, n))); len(answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: true}).JSON(body)) == 0 {
+		if body := []byte(whole(strings.Repeat(unit, n))); len(answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: true}).JSON(body)) == 0 {
 			t.Errorf("%q: nothing is left", unit)
 		}
 	}
@@ -80,7 +80,7 @@ func BenchmarkLinear(b *testing.B) {
 				body := []byte(whole(strings.Repeat(unit, n)))
 				start := time.Now()
 				for range b.N {
-					answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: true}).JSON(body)
+					answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: true}).JSON(body)
 				}
 				return time.Since(start)
 			}
@@ -102,7 +102,7 @@ func BenchmarkStream(b *testing.B) {
 			return splitter{s}
 		},
 		"checked": func() io.WriteCloser {
-			return answer.NewCitations(answer.CitationOptions{Given: given}).Through(io.Discard)
+			return answer.NewCitations(answer.CitationOptions{SourceByID: given}).Filter(io.Discard)
 		},
 	}
 	run := func(b *testing.B, make func() io.WriteCloser) time.Duration {
@@ -130,8 +130,8 @@ type splitter struct{ *answer.Splitter }
 func TestPanic(t *testing.T) {
 	told := 0
 	broken := answer.CitationOptions{
-		Given:    func(int) (answer.CitedSource, bool) { panic("broken") },
-		Panicked: func(any, []byte) { told++ },
+		SourceByID: func(int) (answer.CitedSource, bool) { panic("broken") },
+		Panicked:   func(any, []byte) { told++ },
 	}
 	for _, remove := range []bool{false, true} {
 		broken.RemoveUnknown = remove

@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// LoopRules configure a Loop. Ours is required, Starts too for streams.
+// LoopRules configure a Loop. Ours is required, and MayStartOurs for streams.
 type LoopRules struct {
 	// Ours reports whether calls with that tool name are answered here rather than by the client.
 	Ours func(name string) bool
-	// Starts reports whether a name that starts with this text may turn out to be one of ours.
-	Starts func(name string) bool
+	// MayStartOurs reports whether a name that starts with this text may turn out to be one of
+	// ours.
+	MayStartOurs func(name string) bool
 	// HideText hides text that the model writes before it calls one of our tools.
 	HideText bool
 	// Text returns a reader that finds tool calls written into the text of an answer. If it is nil,
@@ -73,29 +74,31 @@ func (c *call) json() []byte {
 
 // A LoopTurn is the model's message in one round.
 type LoopTurn struct {
-	Ours, Theirs []LoopCall
-	Text         string   // the whole text, hidden or not
-	Finish       string   // the finish reason; "" if there was none
-	Ended        bool     // the answer is complete
-	extra        []*extra // members of the message other than role, content and tool_calls
-	calls        []json.RawMessage
+	OurCalls, ClientCalls []LoopCall
+	Text                  string   // the whole text, hidden or not
+	Finish                string   // the finish reason; "" if there was none
+	Ended                 bool     // the answer is complete
+	extra                 []*extra // members of the message other than role, content and tool_calls
+	calls                 []json.RawMessage
 }
 
 // Continues reports whether another round follows: the model called only tools of ours, and its
 // answer was not cut short.
-func (t *LoopTurn) Continues() bool { return len(t.Ours) > 0 && len(t.Theirs) == 0 && !t.cut() }
+func (t *LoopTurn) Continues() bool {
+	return len(t.OurCalls) > 0 && len(t.ClientCalls) == 0 && !t.cut()
+}
 
 // Mixed reports whether the model called both tools of ours and tools of the client.
-func (t *LoopTurn) Mixed() bool { return len(t.Ours) > 0 && len(t.Theirs) > 0 && !t.cut() }
+func (t *LoopTurn) Mixed() bool { return len(t.OurCalls) > 0 && len(t.ClientCalls) > 0 && !t.cut() }
 
 // LimitOurs drops the calls of our tools after the first n, as if the model had not made them.
 // Calls found in the text are not supported.
 func (t *LoopTurn) LimitOurs(n int) {
-	if len(t.Ours) <= n {
+	if len(t.OurCalls) <= n {
 		return
 	}
 	dropped := map[int]bool{}
-	for _, c := range t.Ours[n:] {
+	for _, c := range t.OurCalls[n:] {
 		dropped[c.At] = true
 	}
 	var left []json.RawMessage
@@ -104,7 +107,7 @@ func (t *LoopTurn) LimitOurs(n int) {
 			left = append(left, raw)
 		}
 	}
-	t.Ours, t.calls = t.Ours[:n], left
+	t.OurCalls, t.calls = t.OurCalls[:n], left
 }
 
 // cut reports whether the answer was cut short.
@@ -178,11 +181,11 @@ type loopAnswer struct {
 	found   []LoopCall // calls found in the text
 	calls   []*call
 	extra   []*extra
-	form    *form // form of the previous event, if it had text and nothing else
-	size    int   // bytes kept
+	form    *eventTemplate // form of the previous event, if it had text and nothing else
+	size    int            // bytes kept
 	finish  string
 	usage   []byte
-	blank   int      // length of the white space at the start of the text; see Said
+	blank   int      // length of the white space at the start of the text; see HasOutput
 	begun   bool     // an event was read
 	began   bool     // text was passed on
 	role    bool     // a held event has the role
@@ -216,8 +219,8 @@ func (l *Loop) Begin(last bool) {
 // Rounds returns the number of rounds begun.
 func (l *Loop) Rounds() int { return l.round }
 
-// Shown returns the text that the client has got from all rounds when this one is finished.
-func (l *Loop) Shown() string {
+// ClientText returns the text that the client has got from all rounds when this one is finished.
+func (l *Loop) ClientText() string {
 	shown := l.shown + l.now.show.String()
 	if n := &l.now; n.says() {
 		shown += l.lead() + string(n.rest)
@@ -241,7 +244,7 @@ func (l *Loop) take(n int) error {
 func (l *Loop) turn() LoopTurn {
 	n := &l.now
 	n.endText()
-	t := LoopTurn{Text: n.text.String(), Finish: n.finish, Ended: !n.failed && (n.finish != "" || n.done != nil || n.body != nil), extra: n.extra, Ours: n.found}
+	t := LoopTurn{Text: n.text.String(), Finish: n.finish, Ended: !n.failed && (n.finish != "" || n.done != nil || n.body != nil), extra: n.extra, OurCalls: n.found}
 	for i, c := range n.calls {
 		if c.id == "" {
 			c.id = newID()
@@ -249,9 +252,9 @@ func (l *Loop) turn() LoopTurn {
 		done := LoopCall{ID: c.id, Name: c.name, Arguments: c.arguments.String(), At: i, JSON: c.json()}
 		t.calls = append(t.calls, done.JSON)
 		if c.theirs || !l.rules.Ours(c.name) {
-			t.Theirs = append(t.Theirs, done)
+			t.ClientCalls = append(t.ClientCalls, done)
 		} else {
-			t.Ours = append(t.Ours, done)
+			t.OurCalls = append(t.OurCalls, done)
 		}
 	}
 	return t

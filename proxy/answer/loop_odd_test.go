@@ -248,7 +248,7 @@ func FuzzWhole(f *testing.F) {
 		if !json.Valid(turn.Message()) || !json.Valid(whole) {
 			t.Errorf("%s, message %s", whole, turn.Message())
 		}
-		if len(turn.Ours) == 0 && (changed || !bytes.Equal(whole, body)) {
+		if len(turn.OurCalls) == 0 && (changed || !bytes.Equal(whole, body)) {
 			t.Errorf("%s became %s", body, whole)
 		}
 	})

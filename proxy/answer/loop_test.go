@@ -28,7 +28,7 @@ func isOurs(name string) bool { return slices.Contains(ours, name) }
 func rules(hide bool) answer.LoopRules {
 	return answer.LoopRules{
 		HideText: hide, Ours: isOurs,
-		Starts: func(name string) bool {
+		MayStartOurs: func(name string) bool {
 			return slices.ContainsFunc(ours, func(full string) bool { return strings.HasPrefix(full, name) })
 		},
 	}
@@ -111,7 +111,7 @@ func play(t TB, d answertest.Dialogue, w way) (client []byte, said [][]byte) {
 			t.Fatalf("%v", err)
 		}
 		messages = append(messages, turn.Message())
-		for _, c := range turn.Ours {
+		for _, c := range turn.OurCalls {
 			messages = append(messages, json.RawMessage(fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"found"}`, c.ID)))
 		}
 	}

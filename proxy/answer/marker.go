@@ -171,10 +171,10 @@ func markersIn(text string) iter.Seq[found] {
 	}
 }
 
-// OwnMarkers maps ids to the texts before their markers in parts of the prompt that the model did
-// not write. An id that was never given but is in it refers to those markers, and any marker after
-// the same words is a quote.
-type OwnMarkers map[int][]string
+// PromptMarkers maps ids to the texts before their markers in parts of the prompt that the model
+// did not write. An id that was never given but is in it refers to those markers, and any marker
+// after the same words is a quote.
+type PromptMarkers map[int][]string
 
 const (
 	maxOwn      = 1000 // limit on ids
@@ -183,13 +183,13 @@ const (
 )
 
 // Add adds the markers in a text.
-func (o *OwnMarkers) Add(text string) {
+func (o *PromptMarkers) Add(text string) {
 	for m := range markersIn(text) {
 		if len(*o) >= maxOwn {
 			return
 		}
 		if *o == nil {
-			*o = OwnMarkers{}
+			*o = PromptMarkers{}
 		}
 		before := text[max(0, m.from-contextSize):m.from]
 		for _, id := range m.ids {
@@ -201,7 +201,7 @@ func (o *OwnMarkers) Add(text string) {
 }
 
 // quotes reports whether a marker with this id after the text said is a quote.
-func (o OwnMarkers) quotes(id int, said string) bool {
+func (o PromptMarkers) quotes(id int, said string) bool {
 	for _, before := range o[id] {
 		if len(before) >= leastQuote && strings.HasSuffix(said, before) {
 			return true

@@ -11,7 +11,7 @@ type Mark struct{ ID, From, To int }
 // Marks returns the ids in the markers of a text, in order, whether or not they were given. There
 // are at most 1,000.
 func Marks(said string) (marks []Mark) {
-	c := NewCitations(CitationOptions{Given: func(int) (CitedSource, bool) { return CitedSource{}, true }})
+	c := NewCitations(CitationOptions{SourceByID: func(int) (CitedSource, bool) { return CitedSource{}, true }})
 	t := c.textOf(0)
 	var starts []int // byte offsets of code points
 	for i := range len(said) {
@@ -22,7 +22,7 @@ func Marks(said string) (marks []Mark) {
 	}
 	t.finish()
 	starts = append(starts, len(said))
-	slices.SortStableFunc(t.added, func(a, b placed) int { return cmp.Compare(a.start, b.start) })
+	slices.SortStableFunc(t.added, func(a, b annotation) int { return cmp.Compare(a.start, b.start) })
 	end := 0
 	for _, p := range t.added {
 		if p.start < end {

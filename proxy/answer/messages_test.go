@@ -41,7 +41,7 @@ func TestUsageOfMessages(t *testing.T) {
 		"more at its end":         {messageStarts + long + cumulative, grown, answer.UsageFound, "priority"},
 		"cut":                     {messageStarts + messageDelta, prompt, answer.UsagePartial, "priority"},
 		"long and cut":            {messageStarts + long, prompt, answer.UsagePartial, "priority"},
-		"failed":                  {messageStarts + long + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", answer.Usage{}, answer.OutcomeFailed, "priority"},
+		"failed":                  {messageStarts + long + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", answer.Usage{}, answer.UsageUpstreamFailed, "priority"},
 		"all of it at its end":    {strings.Replace(strings.Replace(messageStarts, `"input_tokens":3,"cache_creation_input_tokens":5424,"cache_read_input_tokens":100`, `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0`, 1), `"cache_creation":{"ephemeral_5m_input_tokens":424,"ephemeral_1h_input_tokens":5000},`, "", 1) + long + cumulative, answer.Usage{Input: 9 + 5424 + 300, CachedInput: 300, CacheWrite: 5424, Output: 37, Known: true}, answer.UsageFound, "priority"},
 		"nothing at its start":    {messageDelta + strings.Replace(cumulative, "event: content_block_stop", "event: x", 1), answer.Usage{Input: 9 + 5424 + 300, CachedInput: 300, CacheWrite: 5424, Output: 37, Known: true}, answer.UsageFound, ""},
 		"a number that is no one": {strings.Replace(messageStarts, `"input_tokens":3`, `"input_tokens":"3"`, 1) + long + messageEnds, answer.Usage{}, answer.UsageNotNumber, "priority"},
@@ -56,7 +56,7 @@ func TestUsageOfMessages(t *testing.T) {
 				if got, found := r.Usage(); got != c.want || found != c.found {
 					t.Errorf("got %+v, %s\nwant %+v, %s", got, found, c.want, c.found)
 				}
-				if named := r.Named(); named.Tier != c.tier || (named.Model != "claude-opus-4-8") != (c.tier == "") {
+				if named := r.ServedBy(); named.Tier != c.tier || (named.Model != "claude-opus-4-8") != (c.tier == "") {
 					t.Errorf("named %+v", named)
 				}
 			}

@@ -2,8 +2,8 @@ package answer
 
 import "bytes"
 
-// Named holds the model and service tier that an answer reports; "" if it does not.
-type Named struct {
+// ServedBy holds the model and service tier that an answer reports; "" if it does not.
+type ServedBy struct {
 	Model string
 	Tier  string // service_tier, which may determine the price
 }
@@ -11,9 +11,9 @@ type Named struct {
 // maxName is the length in bytes of the longest name that is read.
 const maxName = 128
 
-// Named returns the model and service tier that the answer reports. Call it after Usage.
-func (r *UsageReader) Named() Named {
-	return Named{Model: r.named(`"model"`), Tier: r.named(`"service_tier"`)}
+// ServedBy returns the model and service tier that the answer reports. Call it after Usage.
+func (r *UsageReader) ServedBy() ServedBy {
+	return ServedBy{Model: r.named(`"model"`), Tier: r.named(`"service_tier"`)}
 }
 
 // named returns the last string value of a key. It must be a member of the answer or event, or of

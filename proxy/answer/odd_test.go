@@ -25,7 +25,7 @@ func TestOddAnswersAreRead(t *testing.T) {
 		"several lines":        {`"It is 16 weeks [1], see [9]."`, strings.ReplaceAll(delta(0, `"It is 16 weeks [1], see [9]."`), `"delta"`, "\r\nid: 1\ndata: \"delta\"")},
 	} {
 		for _, remove := range []bool{false, true} {
-			o := answer.CitationOptions{Given: given, RemoveUnknown: remove}
+			o := answer.CitationOptions{SourceByID: given, RemoveUnknown: remove}
 			check := func(kind string, c *answer.CitationChecker, in, out string) {
 				r := c.Report()
 				if len(r.Cited) != 1 || r.Cited[0].ID != 1 || r.Cited[0].Times != 1 || r.Unknown != 1 || r.Unread != "" {

@@ -56,7 +56,7 @@ func TestCallsInParts(t *testing.T) {
 		event("a", `{"content":[{"type":"text","text":"st/>"}]}`, ""), event("a", "{}", "stop"))
 	turn, err := l.EndStream(&out)
 	if err != nil || !turn.Continues() || string(turn.Message()) != sent {
-		t.Errorf("streamed: %+v, %v, %s", turn.Ours, err, turn.Message())
+		t.Errorf("streamed: %+v, %v, %s", turn.OurCalls, err, turn.Message())
 	}
 	if err := l.Continue(&out); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestCallsInParts(t *testing.T) {
 	}
 	turn, ok := l.EndWhole(ans(thought + `,{"type":"text","text":"I look.<li"},{"type":"text","text":"st/>"}`))
 	if !ok || !turn.Continues() || string(turn.Message()) != sent {
-		t.Errorf("whole: %+v, %s", turn.Ours, turn.Message())
+		t.Errorf("whole: %+v, %s", turn.OurCalls, turn.Message())
 	}
 	l.Begin(true)
 	turn, _ = l.EndWhole(ans(thought + `,{"type":"text","text":"14."}`))

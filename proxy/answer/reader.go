@@ -127,13 +127,13 @@ func (r *UsageReader) Usage() (Usage, UsageFinding) {
 	o, ok := r.find()
 	switch {
 	case ok && r.messages && o.nested && hasFailed(r.end):
-		return Usage{}, OutcomeFailed
+		return Usage{}, UsageUpstreamFailed
 	case ok:
 		return o.usage(r.embeddings)
 	case !decoded:
 		return Usage{}, UsageUndecodable
 	case r.stream && hasFailed(r.end):
-		return Usage{}, OutcomeFailed
+		return Usage{}, UsageUpstreamFailed
 	}
 	return Usage{}, UsageAbsent
 }

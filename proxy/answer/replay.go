@@ -2,15 +2,15 @@ package answer
 
 import "strings"
 
-// Drop discards the answer of this round, of which the client has got nothing, except for its
-// usage.
-func (l *Loop) Drop() {
+// DiscardRound discards the answer of this round, of which the client has got nothing, except for
+// its usage.
+func (l *Loop) DiscardRound() {
 	l.role, l.id, l.created, l.now = false, nil, nil, loopAnswer{usage: l.now.usage}
 }
 
-// Said reports whether the model said anything in this round: text other than white space,
+// HasOutput reports whether the model said anything in this round: text other than white space,
 // reasoning, a refusal, or a call.
-func (l *Loop) Said() bool {
+func (l *Loop) HasOutput() bool {
 	n := &l.now
 	if strings.TrimSpace(n.text.String()[min(n.blank, n.text.Len()):]) != "" || len(n.calls) > 0 {
 		return true
@@ -24,9 +24,9 @@ func (l *Loop) Said() bool {
 	return false
 }
 
-// Says returns the text of the message, including text parts of a content that is a list. It
+// MessageText returns the text of the message, including text parts of a content that is a list. It
 // returns "" if there is only white space.
-func (t *LoopTurn) Says() string {
+func (t *LoopTurn) MessageText() string {
 	text := t.Text
 	for _, e := range t.extra {
 		if e.name == "content" {
@@ -53,9 +53,9 @@ func (t *LoopTurn) Refusal() string {
 	return ""
 }
 
-// Return ends the rounds with the whole answer of an earlier round and returns the answer for the
-// client.
-func (l *Loop) Return(body []byte) []byte {
+// ReplayWhole ends the rounds with the whole answer of an earlier round and returns the answer for
+// the client.
+func (l *Loop) ReplayWhole(body []byte) []byte {
 	l.Begin(true)
 	t, ok := l.EndWhole(body)
 	if !ok {

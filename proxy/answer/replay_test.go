@@ -84,7 +84,7 @@ func TestReturn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got := string(l.Return([]byte(draft)))
+		got := string(l.ReplayWhole([]byte(draft)))
 		var usage struct {
 			Usage map[string]int
 			ID    string
@@ -117,13 +117,13 @@ func TestDrop(t *testing.T) {
 	role := `data: {"id":"%","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`
 	say(strings.Replace(role, "%", "one", 1))
 	say(`data: {"id":"one","choices":[{"index":0,"delta":{"content":" \n"},"finish_reason":null}]}`, `data: {"id":"one","choices":[{"index":0,"delta":{"content":"\n"},"finish_reason":null}]}`)
-	if l.Said() || l.Said() {
+	if l.HasOutput() || l.HasOutput() {
 		t.Error("a role and white space are said to say something")
 	}
-	l.Drop()
+	l.DiscardRound()
 	out.Reset()
 	say(strings.Replace(role, "%", "two", 1), `data: {"id":"two","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}`, "data: [DONE]")
-	if !l.Said() {
+	if !l.HasOutput() {
 		t.Error("nothing is said")
 	}
 	if err := l.Finish(&out, nil, ""); err != nil {
@@ -134,7 +134,7 @@ func TestDrop(t *testing.T) {
 	}
 	for _, delta := range []string{`{"reasoning_content":"hm"}`, `{"refusal":"no"}`, `{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`} {
 		say(`data: {"id":"three","choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}`)
-		if !l.Said() {
+		if !l.HasOutput() {
 			t.Errorf("%s is said to say nothing", delta)
 		}
 	}
@@ -148,7 +148,7 @@ func TestSays(t *testing.T) {
 		`[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"Hi "},{"type":"text","text":"you"},7]`: "Hi you",
 	} {
 		turn, ok := answer.NewLoop(answer.LoopRules{Ours: func(string) bool { return false }}).EndWhole([]byte(`{"choices":[{"message":{"role":"assistant","content":` + content + `}}]}`))
-		if got := turn.Says(); !ok || got != want {
+		if got := turn.MessageText(); !ok || got != want {
 			t.Errorf("%s says %q, want %q", content, got, want)
 		}
 	}

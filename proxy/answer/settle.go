@@ -45,15 +45,15 @@ const hiddenPrompt = 512
 
 // A Settlement is what is known about a call that has ended.
 type Settlement struct {
-	Outcome Outcome
-	Told    Usage
-	Found   UsageFinding
+	Outcome  Outcome
+	Reported Usage
+	Found    UsageFinding
 	// Prompt is our token count of the request as sent. Longest is the maximum for all of its
 	// answers together, 0 if unknown.
 	Prompt, Longest int64
-	// Refers reports that the request refers to content outside of it, such as files or an earlier
-	// answer, so that Prompt is not a bound.
-	Refers bool
+	// HasExternalContent reports that the request refers to content outside of it, such as files or
+	// an earlier answer, so that Prompt is not a bound.
+	HasExternalContent bool
 	// Counted is our count of the text received. It is used only if NeedsText returns true.
 	Counted CountedUsage
 }
@@ -61,7 +61,7 @@ type Settlement struct {
 // NeedsText reports whether Settle uses Counted.
 func (s Settlement) NeedsText() bool {
 	ended := s.Outcome == OutcomeCompleted || s.Outcome == OutcomeCut
-	return ended && !(s.Outcome == OutcomeCompleted && s.Told.Known && s.plausible())
+	return ended && !(s.Outcome == OutcomeCompleted && s.Reported.Known && s.plausible())
 }
 
 // Settle returns the usage that a call is charged, by the rules of FAULTS.md §2, and what it is
@@ -70,7 +70,7 @@ func (s Settlement) NeedsText() bool {
 func (s Settlement) Settle() (u Usage, by SettlementBasis, implausible bool) {
 	prompt := Usage{Input: s.Prompt}
 	if s.Found == UsagePartial && s.plausibleInput() {
-		prompt = s.Told
+		prompt = s.Reported
 	}
 	estimate := prompt
 	estimate.Output = s.Longest
@@ -82,17 +82,17 @@ func (s Settlement) Settle() (u Usage, by SettlementBasis, implausible bool) {
 	case OutcomeLeft:
 		return prompt, SettledAsCounted, false
 	}
-	implausible = s.Told.Known && !s.plausible()
-	if s.Told.Known && !implausible && s.Outcome == OutcomeCompleted {
-		return s.Told, SettledAsReported, false
+	implausible = s.Reported.Known && !s.plausible()
+	if s.Reported.Known && !implausible && s.Outcome == OutcomeCompleted {
+		return s.Reported, SettledAsReported, false
 	}
 	counted := s.Counted
 	switch {
-	case s.Told.Known && !implausible: // a stream with usage in each event that was cut short
-		u = s.Told
+	case s.Reported.Known && !implausible: // a stream with usage in each event that was cut short
+		u = s.Reported
 		u.Output = max(u.Output, counted.Output)
 		return u, SettledAsReported, false
-	case s.Found == OutcomeFailed && counted.Known && counted.Output == 0:
+	case s.Found == UsageUpstreamFailed && counted.Known && counted.Output == 0:
 		return Usage{}, SettledAsNothing, false
 	case !counted.Known:
 		return estimate, SettledAsEstimated, implausible
@@ -107,10 +107,10 @@ func (s Settlement) Settle() (u Usage, by SettlementBasis, implausible bool) {
 // plausible reports whether the upstream's numbers are at most twice our own where those are a
 // bound. An input of 0 is not plausible, because something was sent.
 func (s Settlement) plausible() bool {
-	return s.plausibleInput() && (s.Longest == 0 || s.Told.Output <= 2*s.Longest)
+	return s.plausibleInput() && (s.Longest == 0 || s.Reported.Output <= 2*s.Longest)
 }
 
 func (s Settlement) plausibleInput() bool {
-	in := s.Told.Input
-	return (in > 0 || s.Prompt == 0) && (in <= 2*s.Prompt+hiddenPrompt || s.Refers)
+	in := s.Reported.Input
+	return (in > 0 || s.Prompt == 0) && (in <= 2*s.Prompt+hiddenPrompt || s.HasExternalContent)
 }

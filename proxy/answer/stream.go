@@ -182,15 +182,15 @@ func (s *stream) annotate() error {
 	return nil
 }
 
-// Through returns a writer that passes a stream, written in pieces of any size, through Stage and
+// Filter returns a writer that passes a stream, written in pieces of any size, through Stage and
 // on to w, with at most one Write for each piece.
-func (c *CitationChecker) Through(w io.Writer) io.WriteCloser {
+func (c *CitationChecker) Filter(w io.Writer) io.WriteCloser {
 	t := &through{checker: c, to: w}
 	t.splitter.Reset(true, largeEvents{t}, func(io.Writer) io.Writer { return c.Stage(&t.out) })
 	return t
 }
 
-// through is the writer returned by Through.
+// through is the writer returned by Filter.
 type through struct {
 	checker  *CitationChecker
 	to       io.Writer

@@ -29,7 +29,7 @@ const (
 func stream(t *testing.T, c *answer.CitationChecker, ans string, size int) string {
 	t.Helper()
 	var out bytes.Buffer
-	w := c.Through(&out)
+	w := c.Filter(&out)
 	for piece := range slices.Chunk([]byte(ans), max(1, min(cmp.Or(size, len(ans)), len(ans)))) {
 		if _, err := w.Write(slices.Clone(piece)); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func cutInto(parts ...string) string {
 // However deltas split a text, its citations are those of the whole, and nothing else changes.
 func TestEveryCut(t *testing.T) {
 	for _, remove := range []bool{false, true} {
-		o := answer.CitationOptions{Given: given, Terms: terms, RemoveUnknown: remove}
+		o := answer.CitationOptions{SourceByID: given, Terms: terms, RemoveUnknown: remove}
 		for _, c := range markers {
 			text, want, report := checked(t, o, c.content)
 			check := func(ans string) {
@@ -138,7 +138,7 @@ func TestCutCharacters(t *testing.T) {
 			ans.WriteString(delta(0, p))
 		}
 		ans.WriteString(finish)
-		out := stream(t, answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: true}), ans.String(), 0)
+		out := stream(t, answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: true}), ans.String(), 0)
 		const first, second = `"start_index":1,"end_index":4,"title":"Title 1"`, `"start_index":5,"end_index":8,"title":"Title 2"`
 		if !strings.Contains(out, first) || !strings.Contains(out, second) {
 			t.Errorf("%q: got %s", parts, out)
@@ -154,21 +154,21 @@ func TestStreamGolden(t *testing.T) {
 	behind := finish + usage + done
 	for size := range 40 {
 		for _, remove := range []bool{false, true} {
-			got := stream(t, answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: remove}), before+behind, size)
+			got := stream(t, answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: remove}), before+behind, size)
 			if got != before+annotated+behind {
 				t.Fatalf("in pieces of %d: got\n%s", size, got)
 			}
 		}
 	}
-	if got := stream(t, answer.NewCitations(answer.CitationOptions{Given: given}), before+done, 0); got != before+annotated+done {
+	if got := stream(t, answer.NewCitations(answer.CitationOptions{SourceByID: given}), before+done, 0); got != before+annotated+done {
 		t.Errorf("without a finish reason: got\n%s", got)
 	}
-	if got := stream(t, answer.NewCitations(answer.CitationOptions{Given: given}), before, 0); got != before {
+	if got := stream(t, answer.NewCitations(answer.CitationOptions{SourceByID: given}), before, 0); got != before {
 		t.Errorf("a stream that is cut: got\n%s", got)
 	}
 	// Like Mistral: text, finish reason and usage in one event.
 	last := strings.Replace(strings.Replace(delta(0, `"A [1]"`), `"finish_reason":null`, `"finish_reason":"stop"`, 1), `"usage":null`, `"usage":{"total_tokens":1}`, 1)
-	if got, want := stream(t, answer.NewCitations(answer.CitationOptions{Given: given}), last, 0), strings.Replace(annotated, `"usage":null,`, "", 1)+last; got != want {
+	if got, want := stream(t, answer.NewCitations(answer.CitationOptions{SourceByID: given}), last, 0), strings.Replace(annotated, `"usage":null,`, "", 1)+last; got != want {
 		t.Errorf("in one event: got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -182,7 +182,7 @@ func TestChoices(t *testing.T) {
 		second string
 		cited  string
 	}{{false, "Long [2] [9] [1]", "[2]@5=2 [1]@13=1"}, {true, "Long [2] [1]", "[2]@5=2 [1]@9=1"}} {
-		got := readCitations(t, stream(t, answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: c.remove}), ans, 0))
+		got := readCitations(t, stream(t, answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: c.remove}), ans, 0))
 		if a := cited(got[0].content, got[0].annotations); got[0].content != "A [1]" || strings.Join(a, " ") != "[1]@2=1" || got[0].late {
 			t.Errorf("remove %v: first %q %q", c.remove, got[0].content, a)
 		}
@@ -196,7 +196,7 @@ func TestChoices(t *testing.T) {
 func TestHeld(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		var out bytes.Buffer
-		c := answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: remove})
+		c := answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: remove})
 		w := c.Stage(&out)
 		for _, e := range []struct {
 			event string
@@ -226,7 +226,7 @@ func TestHeld(t *testing.T) {
 	}
 	// The limit holds however long it stays undecided.
 	var out bytes.Buffer
-	w := answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: true}).Stage(&out)
+	w := answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: true}).Stage(&out)
 	var all strings.Builder
 	for i := range 2000 {
 		event := delta(1, `"text"`)
@@ -249,7 +249,7 @@ func TestHeld(t *testing.T) {
 func TestLargeEvent(t *testing.T) {
 	large := delta(0, `"`+strings.Repeat("x", answer.MaxEvent)+`"`)
 	ans := delta(0, `"A [1] [9"`) + large + delta(0, `"] [1]"`) + finish + done
-	c := answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: true})
+	c := answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: true})
 	if got := stream(t, c, ans, 5000); got != ans || c.Report().Unread != answer.UnreadTooLarge {
 		t.Errorf("%d bytes became %d, %+v", len(ans), len(got), c.Report())
 	}

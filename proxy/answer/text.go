@@ -22,28 +22,28 @@ type cut struct{ event, from, to int }
 type citedText struct {
 	checker  *CitationChecker
 	choice   int
-	runes    int         // code points passed on to the client
-	added    []placed    // annotations not yet written
-	marker   candidate   // the marker that is being read
-	start    int         // code points before marker
-	atHead   bool        // only spaces stand before marker on its line
-	space    spot        // the byte before marker (or the last byte) if it is a space; else b is 0
-	high     rune        // a high surrogate whose low one has not come yet
-	said     []byte      // the last part of the text
-	clause   int         // start of the clause in said
-	phrase   int         // start of the sentence in said
-	ended    bool        // the sentence has ended
-	stopped  bool        // the last byte may end the sentence, if a space follows
-	cited    bool        // the last thing read was a marker
-	escaped  bool        // the last byte was a backslash
-	fixed    bool        // nothing may be removed from the current marker
-	finished bool        // the last event finishes it
-	blocks   blockReader // finds code and link texts
-	thoughts thoughts    // reasoning at the start
+	runes    int           // code points passed on to the client
+	added    []annotation  // annotations not yet written
+	marker   candidate     // the marker that is being read
+	start    int           // code points before marker
+	atHead   bool          // only spaces stand before marker on its line
+	space    spot          // the byte before marker (or the last byte) if it is a space; else b is 0
+	high     rune          // a high surrogate whose low one has not come yet
+	said     []byte        // the last part of the text
+	clause   int           // start of the clause in said
+	phrase   int           // start of the sentence in said
+	ended    bool          // the sentence has ended
+	stopped  bool          // the last byte may end the sentence, if a space follows
+	cited    bool          // the last thing read was a marker
+	escaped  bool          // the last byte was a backslash
+	fixed    bool          // nothing may be removed from the current marker
+	finished bool          // the last event finishes it
+	blocks   blockReader   // finds code and link texts
+	thoughts reasoningTags // reasoning at the start
 }
 
 // A placed annotation cites a source at a range of code points.
-type placed struct{ start, end, id int }
+type annotation struct{ start, end, id int }
 
 // maxSaid is how many bytes of a text are kept.
 const maxSaid = 2 << 10
@@ -184,12 +184,12 @@ func (t *citedText) accept(m *mention, remove bool) {
 	c := t.checker
 	var given, unknown []int
 	for _, id := range m.ids {
-		if c.options.Own.quotes(id, m.before) {
+		if c.options.PromptMarkers.quotes(id, m.before) {
 			continue
 		}
 		if _, ok := c.source(id); ok {
 			given = append(given, id)
-		} else if _, own := c.options.Own[id]; !own {
+		} else if _, own := c.options.PromptMarkers[id]; !own {
 			unknown = append(unknown, id)
 		}
 	}
@@ -202,7 +202,7 @@ func (t *citedText) accept(m *mention, remove bool) {
 			c.claims = append(c.claims, claim{id, m.clause, m.sentence})
 		}
 		if !c.options.CountOnly && len(t.added) < maxAnnotations {
-			t.added = append(t.added, placed{m.start, m.end, id})
+			t.added = append(t.added, annotation{m.start, m.end, id})
 		}
 	}
 }

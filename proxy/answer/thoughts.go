@@ -6,9 +6,9 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// thoughts recognizes reasoning between tags at the start of an answer. Markers in it are not
+// reasoningTags recognizes reasoning between tags at the start of an answer. Markers in it are not
 // citations.
-type thoughts struct {
+type reasoningTags struct {
 	head    []byte // the start of the text, without leading white space
 	end     string // the closing tag; "" outside of reasoning
 	matched int    // matched bytes of end
@@ -25,7 +25,7 @@ const (
 )
 
 // read classifies the next byte of a text.
-func (t *thoughts) read(b byte) thought {
+func (t *reasoningTags) read(b byte) thought {
 	switch {
 	case t.over:
 		return answers

@@ -93,7 +93,7 @@ func ReadRefusedEdits(status int, body []byte) (e EditsRefusal) {
 		}
 	}
 	e.Reasoning, e.Unknown = reasoningUnsupported.MatchString(all), unknown.MatchString(e.text)
-	_, theirs := services.Read(400, body, appParams...)
+	_, theirs := services.RefusedParam(400, body, appParams...)
 	e.Theirs = e.Named == 0 && (theirs || len(said.Params) > 0 || status == 404 && noModel.MatchString(e.text))
 	return e
 }

@@ -17,24 +17,24 @@ type UsageFinding string
 
 // The findings. The Usage is zero for all except UsageFound and UsagePartial.
 const (
-	UsageFound        UsageFinding = "found"
-	UsagePartial      UsageFinding = "partial"      // only the prompt tokens were reported
-	UsageAbsent       UsageFinding = "absent"       // no usage, usage without tokens, or null
-	UsageNegative     UsageFinding = "negative"     // a negative number
-	UsageTooLarge     UsageFinding = "too-large"    // a number above MaxUsageTokens
-	UsageNotNumber    UsageFinding = "not-a-number" // a string, bool, object or array, or a number with a fraction or exponent
-	UsageMalformed    UsageFinding = "malformed"    // the object is not valid JSON
-	UsageDuplicate    UsageFinding = "duplicate"    // a duplicate key, or different numbers under two names
-	UsageInconsistent UsageFinding = "inconsistent" // more cached tokens than prompt tokens, or more reasoning than output
-	UsageUndecodable  UsageFinding = "undecodable"  // an unknown Content-Encoding, or a malformed or too long body
-	UsageUnread       UsageFinding = "unread"       // there was no time to read it, or reading it panicked
-	OutcomeFailed     UsageFinding = "failed"       // the stream ends with an upstream error and has no usage
+	UsageFound          UsageFinding = "found"
+	UsagePartial        UsageFinding = "partial"      // only the prompt tokens were reported
+	UsageAbsent         UsageFinding = "absent"       // no usage, usage without tokens, or null
+	UsageNegative       UsageFinding = "negative"     // a negative number
+	UsageTooLarge       UsageFinding = "too-large"    // a number above MaxUsageTokens
+	UsageNotNumber      UsageFinding = "not-a-number" // a string, bool, object or array, or a number with a fraction or exponent
+	UsageMalformed      UsageFinding = "malformed"    // the object is not valid JSON
+	UsageDuplicate      UsageFinding = "duplicate"    // a duplicate key, or different numbers under two names
+	UsageInconsistent   UsageFinding = "inconsistent" // more cached tokens than prompt tokens, or more reasoning than output
+	UsageUndecodable    UsageFinding = "undecodable"  // an unknown Content-Encoding, or a malformed or too long body
+	UsageUnread         UsageFinding = "unread"       // there was no time to read it, or reading it panicked
+	UsageUpstreamFailed UsageFinding = "failed"       // the stream ends with an upstream error and has no usage
 )
 
 // Ignored reports whether there is a usage that cannot be used.
 func (f UsageFinding) Ignored() bool {
 	switch f {
-	case UsageFound, UsagePartial, UsageAbsent, OutcomeFailed:
+	case UsageFound, UsagePartial, UsageAbsent, UsageUpstreamFailed:
 		return false
 	}
 	return true

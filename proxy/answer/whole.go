@@ -91,7 +91,7 @@ func wholeText(l *Loop, raw []byte) {
 // vendor becomes its member "sidenote" unless it is nil.
 func (l *Loop) Whole(t *LoopTurn, vendor json.RawMessage) (body []byte, changed bool) {
 	n := &l.now
-	if l.round == 1 && len(n.found) == 0 && len(n.calls) == len(t.Theirs) && vendor == nil {
+	if l.round == 1 && len(n.found) == 0 && len(n.calls) == len(t.ClientCalls) && vendor == nil {
 		return n.raw, false
 	}
 	choice, _ := objectOf(elementsOf(n.body.get("choices"))[0])
@@ -112,8 +112,8 @@ func (l *Loop) Whole(t *LoopTurn, vendor json.RawMessage) (body []byte, changed 
 	if len(n.calls) > 0 {
 		message.drop("tool_calls")
 		var theirs [][]byte
-		for i := range t.Theirs {
-			theirs = append(theirs, t.Theirs[i].JSON)
+		for i := range t.ClientCalls {
+			theirs = append(theirs, t.ClientCalls[i].JSON)
 		}
 		if len(theirs) > 0 {
 			message.set("tool_calls", list(theirs))

@@ -67,14 +67,14 @@ type Excluded struct {
 // NewLookup converts a result, with the texts of all sources.
 func NewLookup(res *retrieval.Result) Lookup {
 	a := Lookup{
-		Object: "list", Data: make([]LookupSource, len(res.Sources)), Excluded: make([]Excluded, 0, res.Fallen.Len()),
+		Object: "list", Data: make([]LookupSource, len(res.Sources)), Excluded: make([]Excluded, 0, res.Excluded.Len()),
 		Reason: res.Reason, Partial: res.Partial, Degraded: res.Degraded, Retrieved: res.Retrieved, Unique: res.Unique, TookMS: report.Milliseconds(res.Took),
 		Planned: res.Planned, Reranked: res.Reranked, Graded: res.Graded,
 	}
 	for i := range res.Sources {
 		a.Data[i] = sourceOf(&res.Sources[i])
 	}
-	for x := range res.Fallen.All() {
+	for x := range res.Excluded.All() {
 		src := retrieval.ExcludedSource(&x)
 		a.Excluded = append(a.Excluded, Excluded{sourceOf(&src), x.Reason, x.Why()})
 	}
@@ -89,20 +89,20 @@ func sourceOf(s *retrieval.Source) LookupSource {
 }
 
 // Explain adds to a why each candidate is in or out.
-func (f *Found) Explain(a *Lookup) {
+func (f *SearchResult) Explain(a *Lookup) {
 	a.Stages, a.Floor, a.Terms = LookupStages(&f.Result), f.Explained.Floor, termsOf(f.Explained.Terms)
-	fallen := f.Fallen.List()
+	excluded := f.Excluded.List()
 	for i := range a.Data {
 		a.Data[i].explain(f.told(&f.Sources[i]))
-		for _, x := range fallen {
+		for _, x := range excluded {
 			if retrieval.DuplicateOf(&x, &f.Sources[i]) {
 				src := retrieval.ExcludedSource(&x)
-				a.Data[i].Duplicates = append(a.Data[i].Duplicates, LookupPlace(&src))
+				a.Data[i].Duplicates = append(a.Data[i].Duplicates, ChunkID(&src))
 			}
 		}
 	}
 	for i := range a.Excluded {
-		src := retrieval.ExcludedSource(&fallen[i])
+		src := retrieval.ExcludedSource(&excluded[i])
 		a.Excluded[i].explain(f.told(&src))
 	}
 }

@@ -25,7 +25,7 @@ func (r *entry) caches() (list []CacheUse) {
 	res := &r.Rewrite
 	found, l := &res.Retrieval, &res.Ledger
 	if p := l.Planned; p != nil && p.Fallback != retrieval.PlanDisabled {
-		list = append(list, CacheUse{Cache: "plans", State: state(p.Kept)})
+		list = append(list, CacheUse{Cache: "plans", State: state(p.Cached)})
 	}
 	if found.CacheKey != 0 {
 		list = append(list, CacheUse{Cache: "selected", State: found.Cache, Key: digits(found.CacheKey)})
@@ -34,12 +34,12 @@ func (r *entry) caches() (list []CacheUse) {
 		list = append(list, CacheUse{"candidates", a.Knowledge, a.Others, a.Query, a.State, digits(a.Key)})
 	}
 	if by := l.Reranked; by != nil && by.Documents > 0 {
-		list = append(list, CacheUse{Cache: "scores", Of: "rerank", State: state(by.Kept)})
+		list = append(list, CacheUse{Cache: "scores", Of: "rerank", State: state(by.Cached)})
 	}
 	if by := l.Graded; by != nil && by.Documents > 0 {
-		list = append(list, CacheUse{Cache: "scores", Of: "grade", State: state(by.Kept)})
+		list = append(list, CacheUse{Cache: "scores", Of: "grade", State: state(by.Cached)})
 	}
-	if res.FitKept {
+	if res.FitCached {
 		list = append(list, CacheUse{Cache: "fit", State: retrieval.CacheHit})
 	}
 	if r.Tools != nil && r.Tools.Restored > 0 {

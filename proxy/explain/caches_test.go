@@ -16,11 +16,11 @@ func TestCaches(t *testing.T) {
 	r := explain.New(2, explain.BodiesOff)
 	of := injected("a")
 	res := &of.Rewrite
-	res.Retrieval.Cache, res.Retrieval.CacheKey, res.FitKept = retrieval.CacheMiss, 0x1a, true
+	res.Retrieval.Cache, res.Retrieval.CacheKey, res.FitCached = retrieval.CacheMiss, 0x1a, true
 	res.Retrieval.Lookups = []retrieval.Lookup{{Knowledge: "hr", Others: 2, State: retrieval.CacheHit, Key: 0xabcdef12}, {Knowledge: "it", Query: 1, State: retrieval.CacheMiss, Key: 1}}
-	res.Ledger.Planned = &retrieval.Planned{Fallback: retrieval.PlanOK, Kept: true}
+	res.Ledger.Planned = &retrieval.Planned{Fallback: retrieval.PlanOK, Cached: true}
 	res.Ledger.Reranked = &retrieval.Reranked{Documents: 3, Reason: retrieval.RerankTimeout}
-	res.Ledger.Graded = &retrieval.Graded{Documents: 3, Reason: retrieval.RerankOK, Kept: true}
+	res.Ledger.Graded = &retrieval.Graded{Documents: 3, Reason: retrieval.RerankOK, Cached: true}
 	of.Tools = &report.Tools{Restored: 1}
 	of.Stages = &report.Stages{Called: []report.Stage{{Name: "draft", Outcome: report.StageOK}, {Name: "check", Calls: 1, Outcome: report.StageOK}, {Name: "end", Outcome: report.StageBudget}}}
 	r.Record(of)

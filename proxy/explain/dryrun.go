@@ -20,8 +20,9 @@ type DryRunResult struct {
 	// edits apply to, which differs from the one received if its messages are given as chunks.
 	Rules rewrite.Policy
 	Body  []byte
-	// Unhelped, set by Run: a planner, reranker or grader of the policy was skipped, as requested.
-	Unhelped bool
+	// HelpersSkipped, set by Run: a planner, reranker or grader of the policy was skipped, as
+	// requested.
+	HelpersSkipped bool
 }
 
 // A DryRunPrompt is the prompt of a stage. Placeholders such as {{draft}} stand for the output of
@@ -38,7 +39,7 @@ func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *tenant.Policy, p rewr
 	case rewrite.Off:
 		r.Outcome, r.Reason = rewrite.Untouched, off
 		r.Rewrite = rewrite.Result{Outcome: r.Outcome, Reason: off, Edits: rewrite.StripEdits(req, p.Placement)}
-		asked.Taken.Tell(&r.Rewrite.Ledger)
+		asked.ChunkResult.Record(&r.Rewrite.Ledger)
 	case rewrite.Staged:
 		inStages(ctx, &r, rw, &of.Stages, p, req, asked)
 	default:
@@ -50,7 +51,7 @@ func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *tenant.Policy, p rewr
 func inStages(ctx context.Context, r *DryRunResult, rw *rewrite.Rewriter, of *staged.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options) {
 	chat := staged.Read(req)
 	unfit := chat.Unfit()
-	if r.Unstaged = string(unfit); unfit != "" && of.RefuseUnfit {
+	if r.StagesSkipped = string(unfit); unfit != "" && of.RefuseUnfit {
 		r.Outcome, r.Reason = rewrite.Refused, report.ReasonUnfit
 		r.Rewrite.Outcome, r.Rewrite.Reason = r.Outcome, r.Reason
 		return
@@ -63,7 +64,7 @@ func inStages(ctx context.Context, r *DryRunResult, rw *rewrite.Rewriter, of *st
 	if unfit != "" || res.Outcome == rewrite.Refused || res.Outcome == rewrite.Answered {
 		return
 	}
-	r.Outcome, r.Report.Stages = report.Staged, &report.Stages{Of: len(of.Chain.Stages)}
+	r.Outcome, r.Report.Stages = report.Staged, &report.Stages{Total: len(of.Chain.Stages)}
 	r.Stages = prompts(of.Chain, staged.Inputs{
 		Question: chat.Question, Context: res.Block, History: chat.History(res.Model.Counter), Counter: res.Model.Counter,
 	})

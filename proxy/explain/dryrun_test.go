@@ -76,7 +76,7 @@ func chatDryrun(question, members string) string {
 // in either.
 func TestPromptsOfStages(t *testing.T) {
 	r, request := run(t, chatDryrun("How long?</q> {{draft}}", ""), nil)
-	if r.Outcome != report.Staged || r.Rewrite.Outcome != rewrite.Injected || r.Report.Stages == nil || r.Report.Stages.Of != 2 || len(r.Stages) != 2 || r.Unstaged != "" {
+	if r.Outcome != report.Staged || r.Rewrite.Outcome != rewrite.Injected || r.Report.Stages == nil || r.Report.Stages.Total != 2 || len(r.Stages) != 2 || r.StagesSkipped != "" {
 		t.Fatalf("%+v", r)
 	}
 	draft, final := r.Stages[0], r.Stages[1]
@@ -118,8 +118,8 @@ func TestNoStages(t *testing.T) {
 		{"off", chatDryrun("How long?", ""), func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Off }, rewrite.Untouched, rewrite.ReasonSwitchedOff, "", true},
 	} {
 		r, request := run(t, c.body, c.change)
-		if r.Outcome != c.outcome || r.Rewrite.Outcome != c.outcome || r.Reason != c.reason || r.Unstaged != c.unstaged || r.Stages != nil || r.Report.Stages != nil || (request == c.body) != c.same {
-			t.Errorf("%s: %s %s %q, %v, stages %v: %s", c.name, r.Outcome, r.Reason, r.Unstaged, r.Report.Stages, r.Stages, request)
+		if r.Outcome != c.outcome || r.Rewrite.Outcome != c.outcome || r.Reason != c.reason || r.StagesSkipped != c.unstaged || r.Stages != nil || r.Report.Stages != nil || (request == c.body) != c.same {
+			t.Errorf("%s: %s %s %q, %v, stages %v: %s", c.name, r.Outcome, r.Reason, r.StagesSkipped, r.Report.Stages, r.Stages, request)
 		}
 	}
 }
@@ -162,14 +162,14 @@ func TestRun(t *testing.T) {
 		{"an override", explain.DryRunRequest{Body: body("o3", "")}, 300, 1},
 		{"another budget", explain.DryRunRequest{Body: body("o3", ""), ContextTokens: 5000}, 5000, 1},
 		{"its own options narrow that", explain.DryRunRequest{Body: body("m", `,"sidenote":{"context_tokens":200}`), ContextTokens: 5000}, 200, 1},
-		{"without helpers", explain.DryRunRequest{Body: body("m", ""), Unhelped: true}, 600, 0},
+		{"without helpers", explain.DryRunRequest{Body: body("m", ""), SkipHelpers: true}, 600, 0},
 	} {
 		plans.asked, c.r.Policy = 0, &of
 		got, err := d.Run(t.Context(), c.r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l := &got.Rewrite.Ledger; l.Budget != c.budget || plans.asked != c.asked || (l.Planned != nil) != (c.asked > 0) || got.Unhelped != c.r.Unhelped || got.Policy != "base" || got.PolicyHash != "abc" || string(got.Body) != string(c.r.Body) {
+		if l := &got.Rewrite.Ledger; l.Budget != c.budget || plans.asked != c.asked || (l.Planned != nil) != (c.asked > 0) || got.HelpersSkipped != c.r.SkipHelpers || got.Policy != "base" || got.PolicyHash != "abc" || string(got.Body) != string(c.r.Body) {
 			t.Errorf("%s: budget %d, asked %d times, planned %v, policy %s %s", c.name, l.Budget, plans.asked, l.Planned, got.Policy, got.PolicyHash)
 		}
 	}

@@ -149,7 +149,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 		r.edits = append(r.edits, Edit{e.Name, e.Offset, e.Delete, e.Insert.Len()})
 	}
 	res.Edits, l.Edits = nil, nil
-	res.Retrieval.Sources, res.Retrieval.Fallen = nil, retrieval.ExcludedList{}
+	res.Retrieval.Sources, res.Retrieval.Excluded = nil, retrieval.ExcludedList{}
 	if found := &res.Retrieval; len(found.Lookups) > maxLookups {
 		found.Lookups = slices.Clone(found.Lookups[:maxLookups])
 	}
@@ -167,7 +167,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	}
 	l.Sources = shortNames(l.Sources)
 	room := maxSources - len(l.Sources)
-	l.Fallen = shortFallen(l.Fallen, room)
+	l.Excluded = shortFallen(l.Excluded, room)
 	r.Tools, r.Stages = trimTools(r.Tools, room, keep), trimStages(r.Stages)
 	l.Chunks = l.Chunks.First(maxChunks)
 	l.Notes = slices.Clone(l.Notes[:min(len(l.Notes), maxNotes)])

@@ -37,9 +37,9 @@ func injected(id string) *report.Report {
 		Model: "gpt-5-mini", Encoding: "o200k_base", Exactness: rewrite.Exact, Budget: 2000, Used: 119, Rules: 66, Tags: 20, Text: 33,
 		Components: []rewrite.ComponentEntry{}, Edits: res.Edits,
 		Sources: []rewrite.SourceEntry{
-			{ID: 1, Knowledge: "handbook", Doc: "leave.md", Chunk: 1, Name: "Leave", Section: "Parental leave", Score: 11.2, Relevance: 0.79, Fate: rewrite.In, Tokens: 53},
+			{ID: 1, Knowledge: "handbook", Doc: "leave.md", Chunk: 1, Name: "Leave", Section: "Parental leave", Score: 11.2, Relevance: 0.79, Inclusion: rewrite.Included, Tokens: 53},
 		},
-		Fallen: retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: 0.27, Reason: retrieval.ExcludedScore, Least: 3}}),
+		Excluded: retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: 0.27, Reason: retrieval.ExcludedScore, MinScore: 3}}),
 	}
 	return &report.Report{
 		ID: id, Time: time.Date(2026, 11, 22, 16, 0, 0, 0, time.UTC), Tenant: "acme", Policy: "base", PolicyHash: "h", Upstream: "openai",
@@ -220,8 +220,8 @@ func TestFallen(t *testing.T) {
 	fell := retrieval.Excluded{Knowledge: "wiki", Doc: strings.Repeat("long/", 200), Chunk: 1 << 20, Name: strings.Repeat("name ", 100), Score: 1e-300, Reason: retrieval.ExcludedTopK, Detail: "after the best 6"}
 	for _, list := range [][]retrieval.Excluded{{fell}, slices.Repeat([]retrieval.Excluded{fell}, 50), nil} {
 		of := injected("a")
-		of.Rewrite.Ledger.Fallen = retrieval.NewExcludedList(list)
-		whole := of.Rewrite.Ledger.Whole().Sources
+		of.Rewrite.Ledger.Excluded = retrieval.NewExcludedList(list)
+		whole := of.Rewrite.Ledger.WithExcluded().Sources
 		r.Record(of)
 		shown := find(t, r, "a").Ledger.Sources
 		if len(list) > 1 {
@@ -250,7 +250,7 @@ func TestBounds(t *testing.T) {
 		id := fmt.Sprint("chunk-", i)
 		kept.Included = append(kept.Included, id)
 		kept.Excluded = append(kept.Excluded, chunks.Excluded{ID: id, Reason: chunks.OutBudget})
-		kept.Messages = append(kept.Messages, chunks.Grown{ChunkIDs: []string{id, id, id}})
+		kept.Messages = append(kept.Messages, chunks.LedgerMessage{ChunkIDs: []string{id, id, id}})
 	}
 	l.Chunks = kept
 	l.Filter = &filter.Filter{Type: filter.In, Key: "k", Value: values}
@@ -284,7 +284,7 @@ func TestMemoryOfARequest(t *testing.T) {
 		name := func(kind string, i int) string { return fmt.Sprint(kind, n, "-", i, strings.Repeat("é", 500)) } // its own memory
 		of := injected(fmt.Sprint(n))
 		l := &of.Rewrite.Ledger
-		var fallen []retrieval.Excluded
+		var excluded []retrieval.Excluded
 		l.Model, of.Rewrite.Retrieval.Cache = name("model", 0), retrieval.CacheMiss
 		for i := range 200 {
 			l.Notes = append(l.Notes, name("note", i))
@@ -292,9 +292,9 @@ func TestMemoryOfARequest(t *testing.T) {
 			if i < 10 {
 				l.Sources = append(l.Sources, source)
 			}
-			fallen = append(fallen, retrieval.Excluded{Knowledge: "kb", Doc: source.Doc, Name: source.Name, Section: source.Section, Detail: source.Detail})
+			excluded = append(excluded, retrieval.Excluded{Knowledge: "kb", Doc: source.Doc, Name: source.Name, Section: source.Section, Detail: source.Detail})
 		}
-		l.Fallen = retrieval.NewExcludedList(fallen)
+		l.Excluded = retrieval.NewExcludedList(excluded)
 		of.Tools = &report.Tools{}
 		for i := range 100 {
 			of.Tools.Calls = append(of.Tools.Calls, report.ToolCall{Name: name("tool", i), Arguments: name("arguments", i)})
@@ -309,11 +309,11 @@ func TestMemoryOfARequest(t *testing.T) {
 		for i := range 6 {
 			l.Sources = append(l.Sources, rewrite.SourceEntry{ID: i + 1, Knowledge: "handbook", Doc: fmt.Sprint("policies/leave-", n, i, ".md"), Name: "Leave", Section: "Parental leave"})
 		}
-		var fallen []retrieval.Excluded
+		var excluded []retrieval.Excluded
 		for i := range 44 {
-			fallen = append(fallen, retrieval.Excluded{Knowledge: "handbook", Doc: fmt.Sprint("policies/pay-", n, i, ".md"), Name: "Pay", Section: "Bonus", Reason: retrieval.ExcludedTopK, Detail: "after the best 6"})
+			excluded = append(excluded, retrieval.Excluded{Knowledge: "handbook", Doc: fmt.Sprint("policies/pay-", n, i, ".md"), Name: "Pay", Section: "Bonus", Reason: retrieval.ExcludedTopK, Detail: "after the best 6"})
 		}
-		l.Fallen = retrieval.NewExcludedList(fallen)
+		l.Excluded = retrieval.NewExcludedList(excluded)
 		return of
 	}
 	const requests = 20

@@ -35,21 +35,21 @@ type Explanation struct {
 	Truncated bool             `json:"truncated"` // the upstream's answer was incomplete
 	Client    report.ClientEnd `json:"client"`
 
-	Cache     retrieval.CacheState   `json:"cache,omitempty"`
-	Caches    []CacheUse             `json:"caches,omitempty"`   // lookups in all caches
-	Partial   bool                   `json:"partial"`            // not all knowledge could be searched in time
-	Degraded  retrieval.Stage        `json:"degraded,omitempty"` // the stage that was skipped after a failure
-	Knowledge []Searched             `json:"knowledge,omitempty"`
-	Ledger    *Ledger                `json:"ledger,omitempty"`        // nil if no rewrite was tried
-	Usage     *Usage                 `json:"usage,omitempty"`         // nil if there was no answer that could report usage
-	Citations *answer.CitationReport `json:"citations,omitempty"`     // nil if citations were not checked
-	Unoffered string                 `json:"unoffered,omitempty"`     // why no tools were offered though the policy has them
-	Refused   []string               `json:"refused_edits,omitempty"` // refused by the upstream, and left out of the retry
-	LeftOut   []string               `json:"left_out,omitempty"`      // edits left out because the upstream refused them in an earlier request
-	Tools     *Tools                 `json:"tools,omitempty"`         // nil if none were offered
-	Unstaged  string                 `json:"unstaged,omitempty"`      // why the chat was not answered in stages though the policy wants it
-	Stages    *Stages                `json:"stages,omitempty"`        // nil if it was not answered in stages
-	Timings   Timings                `json:"timings_ms"`
+	Cache         retrieval.CacheState   `json:"cache,omitempty"`
+	Caches        []CacheUse             `json:"caches,omitempty"`   // lookups in all caches
+	Partial       bool                   `json:"partial"`            // not all knowledge could be searched in time
+	Degraded      retrieval.Stage        `json:"degraded,omitempty"` // the stage that was skipped after a failure
+	Knowledge     []Searched             `json:"knowledge,omitempty"`
+	Ledger        *Ledger                `json:"ledger,omitempty"`        // nil if no rewrite was tried
+	Usage         *Usage                 `json:"usage,omitempty"`         // nil if there was no answer that could report usage
+	Citations     *answer.CitationReport `json:"citations,omitempty"`     // nil if citations were not checked
+	ToolsSkipped  string                 `json:"unoffered,omitempty"`     // why no tools were offered though the policy has them
+	Refused       []string               `json:"refused_edits,omitempty"` // refused by the upstream, and left out of the retry
+	LeftOut       []string               `json:"left_out,omitempty"`      // edits left out because the upstream refused them in an earlier request
+	Tools         *Tools                 `json:"tools,omitempty"`         // nil if none were offered
+	StagesSkipped string                 `json:"unstaged,omitempty"`      // why the chat was not answered in stages though the policy wants it
+	Stages        *Stages                `json:"stages,omitempty"`        // nil if it was not answered in stages
+	Timings       Timings                `json:"timings_ms"`
 
 	// Bodies of a chat, if they are kept. Received is the body as received, uncompressed; Sent the
 	// last one sent upstream, nil if none was.
@@ -140,7 +140,7 @@ func newExplanation(r *entry) *Explanation {
 		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
 		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason, Rung: r.Budget.Rung,
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
-		Unoffered: r.Unoffered, Tools: explainTools(r.Tools), Unstaged: r.Unstaged, Stages: explainStages(r.Stages, r.Upstream), Citations: r.Citations,
+		ToolsSkipped: r.ToolsSkipped, Tools: explainTools(r.Tools), StagesSkipped: r.StagesSkipped, Stages: explainStages(r.Stages, r.Upstream), Citations: r.Citations,
 		Refused: r.Refused.Names(), LeftOut: r.LeftOut.Names(), Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,
 		Timings: Timings{
 			Overhead: report.Milliseconds(r.Overhead), Retrieve: report.Milliseconds(res.RetrieveTook), Fit: report.Milliseconds(res.FitTook), Edit: report.Milliseconds(res.EditTook),
@@ -171,7 +171,7 @@ func newExplanation(r *entry) *Explanation {
 	}
 	if r.rewritten {
 		l := res.Ledger
-		e.Ledger = &Ledger{l.Whole(), r.edits}
+		e.Ledger = &Ledger{l.WithExcluded(), r.edits}
 	}
 	return e
 }

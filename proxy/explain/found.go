@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Found is a search result with all its candidates, and why each is in or out.
-type Found struct {
+// A SearchResult is a search result with all its candidates, and why each is in or out.
+type SearchResult struct {
 	retrieval.Result
 	Settings  retrieval.Settings
 	Explained retrieval.Explained // of the embedded bases; zero if not requested
@@ -19,17 +19,17 @@ type Found struct {
 // A Candidate is a source that was found, and whether it is in.
 type Candidate struct {
 	retrieval.Source
-	Number     int                     // position among the sources, from 1; 0 if excluded
-	Reason     retrieval.ExcludeReason // why it is excluded; "" if it is in
-	Why        string                  // the same for people
-	Explained  retrieval.ExplainedHit  // components of its score; zero for a remote base
-	Duplicates []retrieval.Source      // candidates excluded as duplicates of it
-	Least      float64                 // required relevance; 0 for none
+	Number            int                     // position among the sources, from 1; 0 if excluded
+	Reason            retrieval.ExcludeReason // why it is excluded; "" if it is in
+	Why               string                  // the same for people
+	Explained         retrieval.ExplainedHit  // components of its score; zero for a remote base
+	Duplicates        []retrieval.Source      // candidates excluded as duplicates of it
+	RequiredRelevance float64                 // required relevance; 0 for none
 }
 
 // Candidates returns the candidates of all bases, sorted by relevance or in the order of the
 // reranker or grader. Duplicates are listed with the candidate that they duplicate.
-func (f *Found) Candidates() []*Candidate {
+func (f *SearchResult) Candidates() []*Candidate {
 	var all []*Candidate
 	var twins []retrieval.Excluded
 	for i, s := range f.Sources {
@@ -38,7 +38,7 @@ func (f *Found) Candidates() []*Candidate {
 	out := func(x *retrieval.Excluded) *Candidate {
 		return &Candidate{Source: retrieval.ExcludedSource(x), Reason: x.Reason, Why: cmp.Or(x.Why(), string(x.Reason))}
 	}
-	for x := range f.Fallen.All() {
+	for x := range f.Excluded.All() {
 		if x.Reason == retrieval.ExcludedDup {
 			twins = append(twins, x)
 		} else {
@@ -58,14 +58,14 @@ func (f *Found) Candidates() []*Candidate {
 		slices.SortStableFunc(all, func(a, b *Candidate) int { return cmp.Compare(b.Relevance, a.Relevance) })
 	}
 	for _, c := range all {
-		c.Explained, c.Least = f.told(&c.Source), f.least(&c.Source)
+		c.Explained, c.RequiredRelevance = f.told(&c.Source), f.least(&c.Source)
 	}
 	return all
 }
 
 // told returns the components of a chunk's score; zero for a remote base.
-func (f *Found) told(s *retrieval.Source) retrieval.ExplainedHit {
-	for _, h := range f.Explained.Found {
+func (f *SearchResult) told(s *retrieval.Source) retrieval.ExplainedHit {
+	for _, h := range f.Explained.Hits {
 		if h.Knowledge == s.Knowledge && h.Doc == s.Doc && h.Chunk == s.Chunk {
 			return h
 		}
@@ -74,7 +74,7 @@ func (f *Found) told(s *retrieval.Source) retrieval.ExplainedHit {
 }
 
 // least returns the relevance that a candidate needs in its base; 0 for none.
-func (f *Found) least(s *retrieval.Source) float64 {
+func (f *SearchResult) least(s *retrieval.Source) float64 {
 	floor := floorOf(s)
 	if least := f.Settings.ScoreThreshold; least >= 0 {
 		return retrieval.Relevance(least, floor)
@@ -97,7 +97,7 @@ func floorOf(s *retrieval.Source) float64 {
 }
 
 // Floor describes for people what a candidate needs to be in; "" if nothing.
-func (f *Found) Floor() string {
+func (f *SearchResult) Floor() string {
 	if f.Settings.ScoreThreshold >= 0 {
 		return fmt.Sprintf("a score of %g, of any base", f.Settings.ScoreThreshold)
 	}
@@ -113,8 +113,8 @@ func (f *Found) Floor() string {
 	return strings.Join(parts, "; ")
 }
 
-// LookupPlace returns the id of a chunk as kb_id/doc_id#chunk.
-func LookupPlace(s *retrieval.Source) string {
+// ChunkID returns the id of a chunk as kb_id/doc_id#chunk.
+func ChunkID(s *retrieval.Source) string {
 	return fmt.Sprintf("%s/%s#%d", s.Knowledge, s.Doc, s.Chunk)
 }
 
@@ -128,7 +128,7 @@ type LookupStage struct {
 func LookupStages(res *retrieval.Result) []LookupStage {
 	out := []LookupStage{{Name: "search", Left: res.Retrieved}}
 	add := func(name string, reason retrieval.ExcludeReason) {
-		out = append(out, LookupStage{Name: name, Left: out[len(out)-1].Left - res.Fallen.Fell(reason)})
+		out = append(out, LookupStage{Name: name, Left: out[len(out)-1].Left - res.Excluded.Count(reason)})
 	}
 	if res.Reranked != nil {
 		add("rerank", retrieval.ExcludedRerank)

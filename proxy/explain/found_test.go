@@ -44,7 +44,7 @@ func TestFloorLine(t *testing.T) {
 	if got := f.Floor(); got != "a score of 1.5, of any base" {
 		t.Error(got)
 	}
-	if got := (&explain.Found{Settings: retrieval.DefaultSettings()}).Floor(); got != "" {
+	if got := (&explain.SearchResult{Settings: retrieval.DefaultSettings()}).Floor(); got != "" {
 		t.Error(got)
 	}
 }
@@ -52,10 +52,10 @@ func TestFloorLine(t *testing.T) {
 // A candidate needs the relevance that its base or the policy requires, which the page draws as a
 // line.
 func TestLeastRelevance(t *testing.T) {
-	least := func(f *explain.Found) string {
+	least := func(f *explain.SearchResult) string {
 		var all []string
 		for _, c := range f.Candidates() {
-			all = append(all, fmt.Sprintf("%s/%s %.2f", c.Knowledge, c.Doc, c.Least))
+			all = append(all, fmt.Sprintf("%s/%s %.2f", c.Knowledge, c.Doc, c.RequiredRelevance))
 		}
 		return strings.Join(all, ", ")
 	}

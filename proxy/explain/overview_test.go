@@ -144,12 +144,12 @@ func TestDocumentsAreCounted(t *testing.T) {
 			}))
 		}
 		v := o.View(noon.Add(-time.Nanosecond), nil)
-		if kinds <= 128 && v.Short > 0 {
-			t.Fatalf("short by %d with %d documents", v.Short, kinds)
+		if kinds <= 128 && v.MaxUndercount > 0 {
+			t.Fatalf("short by %d with %d documents", v.MaxUndercount, kinds)
 		}
 		for _, d := range v.Documents {
-			if d.Given > given[d.ID] || d.Given+v.Short < given[d.ID] {
-				t.Fatalf("%s: %d, was given %d times, short by %d", d.ID, d.Given, given[d.ID], v.Short)
+			if d.Given > given[d.ID] || d.Given+v.MaxUndercount < given[d.ID] {
+				t.Fatalf("%s: %d, was given %d times, short by %d", d.ID, d.Given, given[d.ID], v.MaxUndercount)
 			}
 		}
 	})
@@ -170,8 +170,8 @@ func TestFrequentDocumentsAreFound(t *testing.T) {
 		}))
 	}
 	v := o.View(noon, nil)
-	if d := v.Documents[0]; d.ID != "frequent" || d.Given >= times || d.Given+v.Short < times || v.Short > 20*times/129 {
-		t.Errorf("%+v, short by %d", d, v.Short)
+	if d := v.Documents[0]; d.ID != "frequent" || d.Given >= times || d.Given+v.MaxUndercount < times || v.MaxUndercount > 20*times/129 {
+		t.Errorf("%+v, short by %d", d, v.MaxUndercount)
 	}
 }
 

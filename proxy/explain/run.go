@@ -25,7 +25,7 @@ type DryRunRequest struct {
 	Options rewrite.Options // from its headers
 
 	ContextTokens int  // overrides the policy's limit; 0 keeps it
-	Unhelped      bool // skip planner, reranker and grader, which cost money
+	SkipHelpers   bool // skip planner, reranker and grader, which cost money
 }
 
 // chatPath is the path used to select overrides.
@@ -62,7 +62,7 @@ func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, err
 		return DryRunResult{}, unread
 	}
 	policy, unhelped := policyOf(of, r)
-	policy, req, asked, err = d.Rewriter.TakeChunks(policy.Narrow(asked), req, asked)
+	policy, req, asked, err = d.Rewriter.InsertChunks(policy.Narrow(asked), req, asked)
 	if err != nil {
 		return DryRunResult{}, err
 	}
@@ -72,7 +72,7 @@ func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, err
 
 	result := DryRun(ctx, d.Rewriter, of, policy, req, asked, of.OffReason(from))
 	result.Policy, result.PolicyHash, result.Expose, result.SwitchedFrom = of.Name, of.Hash, of.Expose, from
-	result.Rules, result.Body, result.Unhelped = policy, req.Body, unhelped
+	result.Rules, result.Body, result.HelpersSkipped = policy, req.Body, unhelped
 	return result, nil
 }
 
@@ -83,7 +83,7 @@ func policyOf(of *tenant.Policy, r DryRunRequest) (p rewrite.Policy, unhelped bo
 	if r.ContextTokens > 0 {
 		p.ContextTokens = r.ContextTokens
 	}
-	if !r.Unhelped || p.Planner.MaxQueries == 0 && p.Rerank.Documents == 0 && p.Grade.By == retrieval.GradeByNobody {
+	if !r.SkipHelpers || p.Planner.MaxQueries == 0 && p.Rerank.Documents == 0 && p.Grade.By == retrieval.GradeByNobody {
 		return p, false
 	}
 	p.Planner, p.Rerank, p.Grade = retrieval.PlanSettings{}, retrieval.RerankSettings{}, retrieval.GradeSettings{}

@@ -34,19 +34,19 @@ type LookupSearch struct {
 }
 
 // Search searches knowledge bases as a viewer. Errors are *tenant.APIError.
-func (k *Knowledge) Search(ctx context.Context, who Viewer, s *LookupSearch) (Found, error) {
+func (k *Knowledge) Search(ctx context.Context, who Viewer, s *LookupSearch) (SearchResult, error) {
 	q, err := s.query(who)
 	if err != nil {
-		return Found{}, err
+		return SearchResult{}, err
 	}
 	plain := q
 	if s.Stages {
 		if err := k.addStages(&q, who.Tenant); err != nil {
-			return Found{}, err
+			return SearchResult{}, err
 		}
 	}
 	res, err := k.Retriever.Retrieve(ctx, q)
-	found := Found{Result: res, Settings: q.Settings}
+	found := SearchResult{Result: res, Settings: q.Settings}
 	if err == nil && s.Explain && k.Explainer != nil {
 		found.Explained, err = k.Explainer(ctx, plain)
 	}

@@ -10,7 +10,7 @@ import (
 
 // Stages describe a chat that is answered in stages.
 type Stages struct {
-	Of     int     `json:"of"`               // number of stages in the chain
+	Total  int     `json:"of"`               // number of stages in the chain
 	Answer string  `json:"answer,omitempty"` // the stage whose output is the answer; absent if none is
 	Called []Stage `json:"called"`
 }
@@ -77,7 +77,7 @@ func trimStages(s *report.Stages) *report.Stages {
 	if s == nil {
 		return nil
 	}
-	kept := &report.Stages{Of: s.Of, Answer: s.Answer, Called: append([]report.Stage(nil), s.Called...)}
+	kept := &report.Stages{Total: s.Total, Answer: s.Answer, Called: append([]report.Stage(nil), s.Called...)}
 	for i := range kept.Called {
 		c := &kept.Called[i]
 		c.Request, c.Output = nil, ""
@@ -91,7 +91,7 @@ func explainStages(s *report.Stages, upstream string) *Stages {
 	if s == nil {
 		return nil
 	}
-	e := &Stages{Of: s.Of, Answer: s.Answer, Called: []Stage{}}
+	e := &Stages{Total: s.Total, Answer: s.Answer, Called: []Stage{}}
 	for i := range s.Called {
 		c := &s.Called[i]
 		stage := Stage{

@@ -15,7 +15,7 @@ import (
 // stagesOf returns the report of a chat whose second stage failed.
 func stagesOf(id, request, output string) *report.Report {
 	r := injected(id)
-	r.Outcome, r.Stages = report.Staged, &report.Stages{Of: 3, Answer: "draft", Ended: true, Called: []report.Stage{
+	r.Outcome, r.Stages = report.Staged, &report.Stages{Total: 3, Answer: "draft", Ended: true, Called: []report.Stage{
 		{
 			Name: "draft", At: 1, Model: "gpt-5-mini", Calls: 1, Status: 200, Took: 1500 * time.Microsecond, Outcome: report.StageOK, Finish: "stop",
 			Usage: answer.Usage{Input: 900, CachedInput: 100, CacheWrite: 300, CacheWrite1h: 200, Output: 120, Reasoning: 20, Known: true}, Request: []byte(request), Output: output,
@@ -53,9 +53,9 @@ func TestStagesAreExplained(t *testing.T) {
 	}
 	r := explain.New(1, explain.BodiesFull)
 	of := injected("b")
-	of.Unstaged = "choices"
+	of.StagesSkipped = "choices"
 	r.Record(of)
-	if e := find(t, r, "b"); e.Unstaged != "choices" || e.Stages != nil {
+	if e := find(t, r, "b"); e.StagesSkipped != "choices" || e.Stages != nil {
 		t.Errorf("%+v", e)
 	}
 }
@@ -115,7 +115,7 @@ func TestStagesBesideBodies(t *testing.T) {
 		}
 	}
 	forged := injected("a")
-	forged.Tenant, forged.Stages = "beta", &report.Stages{Of: 1, Called: []report.Stage{{Name: "draft"}}}
+	forged.Tenant, forged.Stages = "beta", &report.Stages{Total: 1, Called: []report.Stage{{Name: "draft"}}}
 	r = explain.New(2, explain.BodiesFull)
 	r.Record(forged) // is found first
 	r.Record(stagesOf("a", "of acme", "of acme"))

@@ -7,13 +7,13 @@ import (
 
 // Tools describe the tool calls of a chat.
 type Tools struct {
-	Rounds   int             `json:"rounds"` // calls of the upstream
-	Tokens   int             `json:"tokens"` // of all results
-	Restored int             `json:"restored,omitempty"`
-	Unkept   report.TurnLoss `json:"unkept,omitempty"`
-	Calls    []ToolCall      `json:"calls"`             // the first 50
-	Beyond   int             `json:"beyond,omitempty"`  // number of calls left out of Calls
-	Sources  []Given         `json:"sources,omitempty"` // from tool results
+	Rounds       int             `json:"rounds"` // calls of the upstream
+	Tokens       int             `json:"tokens"` // of all results
+	Restored     int             `json:"restored,omitempty"`
+	TurnLoss     report.TurnLoss `json:"unkept,omitempty"`
+	Calls        []ToolCall      `json:"calls"`             // the first 50
+	CallsOmitted int             `json:"beyond,omitempty"`  // number of calls left out of Calls
+	Sources      []ToolSource    `json:"sources,omitempty"` // from tool results
 }
 
 // A ToolCall is a call of a tool.
@@ -27,8 +27,8 @@ type ToolCall struct {
 	Outcome   report.ToolOutcome `json:"outcome"`
 }
 
-// A Given is a source from a tool result.
-type Given struct {
+// A ToolSource is a source from a tool result.
+type ToolSource struct {
 	ID        int     `json:"id"` // in the prompt
 	Knowledge string  `json:"kb_id"`
 	Doc       string  `json:"doc_id"`
@@ -50,9 +50,9 @@ func trimTools(t *report.Tools, room int, keep func([][]byte) Body) *report.Tool
 	if t == nil {
 		return nil
 	}
-	kept := &report.Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, Unkept: t.Unkept, Beyond: t.Beyond}
+	kept := &report.Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, TurnLoss: t.TurnLoss, CallsOmitted: t.CallsOmitted}
 	n := min(len(t.Calls), maxCalls)
-	kept.Beyond += len(t.Calls) - n
+	kept.CallsOmitted += len(t.Calls) - n
 	kept.Calls = append(kept.Calls, t.Calls[:n]...)
 	for i := range kept.Calls {
 		c := &kept.Calls[i]
@@ -71,7 +71,7 @@ func explainTools(t *report.Tools) *Tools {
 	if t == nil {
 		return nil
 	}
-	e := &Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, Unkept: t.Unkept, Calls: []ToolCall{}, Beyond: t.Beyond}
+	e := &Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, TurnLoss: t.TurnLoss, Calls: []ToolCall{}, CallsOmitted: t.CallsOmitted}
 	for i := range t.Calls {
 		c := &t.Calls[i]
 		arguments := (&Body{Text: c.Arguments}).masked().Text
@@ -79,7 +79,7 @@ func explainTools(t *report.Tools) *Tools {
 	}
 	for i := range t.Sources {
 		s := &t.Sources[i]
-		e.Sources = append(e.Sources, Given{s.ID, s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Relevance})
+		e.Sources = append(e.Sources, ToolSource{s.ID, s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Relevance})
 	}
 	return e
 }

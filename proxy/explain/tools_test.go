@@ -15,7 +15,7 @@ import (
 // toolsOf returns the report of a chat with one tool call, with arguments, and one source.
 func toolsOf(id, arguments string) *report.Report {
 	r := injected(id)
-	r.Outcome, r.Tools = report.WithTools, &report.Tools{Rounds: 2, Restored: 1, Unkept: report.TurnUnsound, Ended: true}
+	r.Outcome, r.Tools = report.WithTools, &report.Tools{Rounds: 2, Restored: 1, TurnLoss: report.TurnUnsound, Ended: true}
 	r.Calls = append(r.Calls, report.Call{Upstream: "openai", Purpose: report.ToTools, Status: 200, Took: 8 * time.Millisecond, PromptTokens: 420})
 	r.Tools.StartAt(2)
 	r.Tools.Add(
@@ -53,9 +53,9 @@ func TestToolsAreExplained(t *testing.T) {
 	}
 	r := explain.New(1, explain.BodiesFull)
 	of := injected("b")
-	of.Unoffered = "choices"
+	of.ToolsSkipped = "choices"
 	r.Record(of)
-	if e := find(t, r, "b"); e.Unoffered != "choices" || e.Tools != nil {
+	if e := find(t, r, "b"); e.ToolsSkipped != "choices" || e.Tools != nil {
 		t.Errorf("%+v", e)
 	}
 }
@@ -70,8 +70,8 @@ func TestManyCallsAreCounted(t *testing.T) {
 		}
 		r.Record(of)
 		e := find(t, r, "a").Tools
-		if len(e.Calls) != 50 || e.Beyond != 351 || e.Tokens != 480 || len(e.Sources) > 100 || len(e.Sources) < 50 {
-			t.Errorf("%s: %d calls, %d beyond, %d tokens, %d sources", bodies, len(e.Calls), e.Beyond, e.Tokens, len(e.Sources))
+		if len(e.Calls) != 50 || e.CallsOmitted != 351 || e.Tokens != 480 || len(e.Sources) > 100 || len(e.Sources) < 50 {
+			t.Errorf("%s: %d calls, %d beyond, %d tokens, %d sources", bodies, len(e.Calls), e.CallsOmitted, e.Tokens, len(e.Sources))
 		}
 		for _, c := range e.Calls {
 			if len(c.Arguments) > 300 || strings.Contains(c.Arguments, "\ufffd") {

@@ -14,22 +14,22 @@ const maxShown = 20
 
 // An Overview summarizes the requests of the last hour.
 type Overview struct {
-	Object    string         `json:"object"` // "overview"
-	Time      time.Time      `json:"time"`
-	Requests  int            `json:"requests"`
-	Outcomes  []OutcomeCount `json:"outcomes"` // all that exist, also those with a count of 0
-	Reasons   []ReasonCount  `json:"reasons"`  // of outcomes that have one, most frequent first, at most 20
-	Tokens    TokenCount     `json:"tokens"`
-	Overhead  Quantile       `json:"overhead_ms"` // of requests that were sent upstream
-	Cache     CacheCount     `json:"cache"`
-	Ladder    []RungCount    `json:"ladder"`          // requests reduced to fit limits, by rung, then refused ones
-	Minutes   []Minute       `json:"minutes"`         // oldest first; the last one is not over
-	Documents []UsedDocument `json:"documents"`       // most used in the last 50 to 60 minutes, at most 20
-	Short     int            `json:"documents_short"` // maximum error of each of their counts
-	NoMatch   int            `json:"no_match"`
-	Graded    int            `json:"irrelevant"`
-	Questions []OpenQuestion `json:"questions"` // questions without a match, latest first, at most 100, also older than an hour
-	Texts     bool           `json:"texts"`     // questions are shown while the Ring keeps their requests
+	Object        string         `json:"object"` // "overview"
+	Time          time.Time      `json:"time"`
+	Requests      int            `json:"requests"`
+	Outcomes      []OutcomeCount `json:"outcomes"` // all that exist, also those with a count of 0
+	Reasons       []ReasonCount  `json:"reasons"`  // of outcomes that have one, most frequent first, at most 20
+	Tokens        TokenCount     `json:"tokens"`
+	Overhead      Quantile       `json:"overhead_ms"` // of requests that were sent upstream
+	Cache         CacheCount     `json:"cache"`
+	Ladder        []RungCount    `json:"ladder"`          // requests reduced to fit limits, by rung, then refused ones
+	Minutes       []Minute       `json:"minutes"`         // oldest first; the last one is not over
+	Documents     []UsedDocument `json:"documents"`       // most used in the last 50 to 60 minutes, at most 20
+	MaxUndercount int            `json:"documents_short"` // maximum error of each of their counts
+	NoMatch       int            `json:"no_match"`
+	Graded        int            `json:"irrelevant"`
+	Questions     []OpenQuestion `json:"questions"` // questions without a match, latest first, at most 100, also older than an hour
+	Texts         bool           `json:"texts"`     // questions are shown while the Ring keeps their requests
 }
 
 // An OutcomeCount is the number of requests with an outcome.
@@ -47,13 +47,13 @@ type ReasonCount struct {
 
 // TokenCount holds the token usage and cost of requests.
 type TokenCount struct {
-	Added   int64   `json:"added"`                 // to prompts, by Sidenote's count
-	Told    int     `json:"told"`                  // requests whose answers reported usage, which is in the fields below
-	Input   int64   `json:"input"`                 // including Cached
-	Cached  int64   `json:"cached"`                // read from the upstream's cache
-	Written int64   `json:"cache_write,omitempty"` // written into it
-	Output  int64   `json:"output"`
-	USD     float64 `json:"usd"` // charged to tenants with limits on money or with accounting
+	Added    int64   `json:"added"`                 // to prompts, by Sidenote's count
+	Reported int     `json:"told"`                  // requests whose answers reported usage, which is in the fields below
+	Input    int64   `json:"input"`                 // including Cached
+	Cached   int64   `json:"cached"`                // read from the upstream's cache
+	Written  int64   `json:"cache_write,omitempty"` // written into it
+	Output   int64   `json:"output"`
+	USD      float64 `json:"usd"` // charged to tenants with limits on money or with accounting
 }
 
 // count adds a request.
@@ -65,14 +65,14 @@ func (t *TokenCount) count(r *report.Report) {
 		t.Added += int64(r.Tools.Tokens)
 	}
 	if u := &r.Usage; u.Known {
-		t.Told, t.Input, t.Cached, t.Output = t.Told+1, t.Input+u.Input, t.Cached+u.CachedInput, t.Output+u.Output
+		t.Reported, t.Input, t.Cached, t.Output = t.Reported+1, t.Input+u.Input, t.Cached+u.CachedInput, t.Output+u.Output
 		t.Written += u.CacheWrite
 	}
 	t.USD += float64(r.Budget.Charged.Money) / 1e9
 }
 
 func (t *TokenCount) add(other *TokenCount) {
-	t.Added, t.Told, t.Input, t.Cached, t.Output, t.USD = t.Added+other.Added, t.Told+other.Told, t.Input+other.Input, t.Cached+other.Cached, t.Output+other.Output, t.USD+other.USD
+	t.Added, t.Reported, t.Input, t.Cached, t.Output, t.USD = t.Added+other.Added, t.Reported+other.Reported, t.Input+other.Input, t.Cached+other.Cached, t.Output+other.Output, t.USD+other.USD
 	t.Written += other.Written
 }
 
@@ -227,7 +227,7 @@ func (o *Recorder) top(v *Overview, last int64) {
 		if s.at <= last-slots || s.at > last {
 			continue
 		}
-		v.Short += int(s.top.short)
+		v.MaxUndercount += int(s.top.short)
 		for d, c := range s.top.counts {
 			if all[d] == nil {
 				all[d] = &UsedDocument{Knowledge: d.knowledge, ID: d.id, Name: c.name}

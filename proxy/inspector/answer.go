@@ -23,7 +23,7 @@ const markMarkup = 70
 // piecesOf splits the text of an answer at its citations, as far as there is room; left is the
 // number of bytes that did not fit. given has the ids of sources, and whether the page shows them;
 // own are the markers in the request itself.
-func piecesOf(a *explain.Answer, given map[int]bool, own answer.OwnMarkers, r *room) (pieces []piece, left int) {
+func piecesOf(a *explain.Answer, given map[int]bool, own answer.PromptMarkers, r *room) (pieces []piece, left int) {
 	at := 0
 	for _, m := range append(answer.Marks(a.Text), answer.Mark{From: len(a.Text)}) {
 		text := a.Text[at:m.From]
@@ -56,7 +56,7 @@ func visibleLines(text string) string {
 }
 
 // ownOf returns the citation markers in a request; nil if its body is not kept completely.
-func ownOf(b *explain.Body) answer.OwnMarkers {
+func ownOf(b *explain.Body) answer.PromptMarkers {
 	if b == nil || b.Bytes != len(b.Text) {
 		return nil
 	}

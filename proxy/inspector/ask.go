@@ -135,7 +135,7 @@ func compare(d *Data, view *askView) (*comparison, error) {
 	if p == nil {
 		return nil, wrong("There is no policy %s.", cut(view.Form.Policy, "").Text)
 	}
-	r := explain.DryRunRequest{Policy: p, Unhelped: !view.Form.Helpers}
+	r := explain.DryRunRequest{Policy: p, SkipHelpers: !view.Form.Helpers}
 	var err error
 	if r.Body, err = view.body(); err != nil {
 		return nil, err

@@ -125,7 +125,7 @@ func stepsOf(e *explain.Explanation) []step {
 	if e.Stages != nil {
 		for i := range e.Stages.Called {
 			s := &e.Stages.Called[i]
-			add("tags", "Stage "+s.Name, s.Took, string(s.Outcome), fmt.Sprintf("%d of %d, %s at %s", s.At, e.Stages.Of, s.Model, s.Upstream))
+			add("tags", "Stage "+s.Name, s.Took, string(s.Outcome), fmt.Sprintf("%d of %d, %s at %s", s.At, e.Stages.Total, s.Model, s.Upstream))
 		}
 	}
 	for i, c := range e.Calls {

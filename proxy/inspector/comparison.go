@@ -13,12 +13,12 @@ const roomOfRows = 100 << 10
 
 // A comparison shows a request as it was and its dry run.
 type comparison struct {
-	Before, After *side
-	Figures       []figure
-	Rows          []sideRow
-	More          int      // sources that are not shown
-	Changed       []string // bases that have changed since
-	Unhelped      bool     // the policy has helpers that were skipped
+	Before, After  *side
+	Figures        []figure
+	Rows           []sideRow
+	More           int      // sources that are not shown
+	Changed        []string // bases that have changed since
+	HelpersSkipped bool     // the policy has helpers that were skipped
 }
 
 // A figure is one compared fact.
@@ -29,24 +29,24 @@ type figure struct {
 
 // A side is one of the two requests.
 type side struct {
-	Outcome        rewrite.Outcome
-	Reason         rewrite.Reason
-	Line           string // Sidenote-Status
-	Policy, Hash   string
-	Mode           string
-	Budget         *bar
-	Ledger         *explain.Ledger // nil if no rewrite was tried
-	Sources        int             // in the prompt
-	Tools, Stages  []string        // tools offered to its model, or stages
-	Unoffered, Not string          // why there are no tools or stages though the policy has them
-	Answer         string          // fixed answer instead of a model's
+	Outcome                     rewrite.Outcome
+	Reason                      rewrite.Reason
+	Line                        string // Sidenote-Status
+	Policy, Hash                string
+	Mode                        string
+	Budget                      *bar
+	Ledger                      *explain.Ledger // nil if no rewrite was tried
+	Sources                     int             // in the prompt
+	Tools, Stages               []string        // tools offered to its model, or stages
+	ToolsSkipped, StagesSkipped string          // why there are no tools or stages though the policy has them
+	Answer                      string          // fixed answer instead of a model's
 }
 
 func comparisonOf(e *explain.Explanation, now *explain.DryRunResult) *comparison {
-	before := &side{Outcome: e.Outcome, Reason: e.Reason, Line: e.Line, Policy: e.Policy, Hash: e.PolicyHash, Mode: e.Mode, Unoffered: e.Unoffered, Not: e.Unstaged, Ledger: e.Ledger}
+	before := &side{Outcome: e.Outcome, Reason: e.Reason, Line: e.Line, Policy: e.Policy, Hash: e.PolicyHash, Mode: e.Mode, ToolsSkipped: e.ToolsSkipped, StagesSkipped: e.StagesSkipped, Ledger: e.Ledger}
 	after := &side{
 		Outcome: now.Outcome, Reason: now.Reason, Line: string(report.AppendStatus(nil, &now.Report)), Policy: now.Policy, Hash: now.PolicyHash, Mode: now.Rules.Mode.String(),
-		Unoffered: now.Unoffered, Not: now.Unstaged, Tools: now.Tools, Ledger: &explain.Ledger{Ledger: now.Rewrite.Ledger.Whole()},
+		ToolsSkipped: now.ToolsSkipped, StagesSkipped: now.StagesSkipped, Tools: now.Tools, Ledger: &explain.Ledger{Ledger: now.Rewrite.Ledger.WithExcluded()},
 	}
 	for _, stage := range now.Stages {
 		after.Stages = append(after.Stages, stage.Name)
@@ -54,7 +54,7 @@ func comparisonOf(e *explain.Explanation, now *explain.DryRunResult) *comparison
 	if now.Outcome == rewrite.Answered {
 		after.Answer = now.Rules.EmptyAnswer
 	}
-	c := &comparison{Before: before, After: after, Unhelped: now.Unhelped, Changed: changedBases(e, now)}
+	c := &comparison{Before: before, After: after, HelpersSkipped: now.HelpersSkipped, Changed: changedBases(e, now)}
 	r := room(roomOfRows)
 	for _, row := range alignRows(before.count(), after.count()) {
 		if c.More == 0 && r.take(sizeOf(&row)) {

@@ -98,7 +98,7 @@ func knowledgePage(i *Inspector, v *visit) (any, error) {
 
 // A foundView is a search result.
 type foundView struct {
-	explain.Found
+	explain.SearchResult
 	Rows   []foundRow
 	Floor  string // requirement for candidates; "" if there is none
 	Stages []explain.LookupStage
@@ -126,9 +126,9 @@ func search(k *explain.Knowledge, view *knowledgeView, bases []string) (*foundVi
 	if err != nil {
 		return nil, err
 	}
-	out := &foundView{Found: found, Floor: found.Floor(), Stages: explain.LookupStages(&found.Result)}
+	out := &foundView{SearchResult: found, Floor: found.Floor(), Stages: explain.LookupStages(&found.Result)}
 	for _, c := range found.Candidates() {
-		row := foundRow{Candidate: c, Width: barWidth * c.Relevance, Line: barWidth * c.Least}
+		row := foundRow{Candidate: c, Width: barWidth * c.Relevance, Line: barWidth * c.RequiredRelevance}
 		if c.Number > 0 {
 			row.Excerpt = cut(strings.Join(strings.Fields(c.Text), " "), documentAddress(c.Knowledge, c.Doc, c.Chunk))
 		}

@@ -108,7 +108,7 @@ func (b *bases) data() inspector.Data {
 		Explainer: func(context.Context, retrieval.Query) (retrieval.Explained, error) {
 			return retrieval.Explained{
 				Floor: 2, Terms: []retrieval.ExplainedTerm{{Text: "week", Score: 3}, {Text: hostile}},
-				Found: []retrieval.ExplainedHit{{Knowledge: "hr", Doc: "leave.md", Chunk: 25, Terms: []retrieval.ExplainedTerm{{Text: "week", Score: 5.5}}, Document: .5, Arm: "bm25", Words: 6, Cosine: .7, Weight: .3}},
+				Hits: []retrieval.ExplainedHit{{Knowledge: "hr", Doc: "leave.md", Chunk: 25, Terms: []retrieval.ExplainedTerm{{Text: "week", Score: 5.5}}, Document: .5, Arm: "bm25", Words: 6, Cosine: .7, Weight: .3}},
 			}, nil
 		},
 	}}

@@ -81,24 +81,24 @@ func whole() *report.Report {
 	at := strings.Index(received, `"},{"role":"user"`)
 	l.Edits, l.Encoding, l.Overflow, l.Model = []rewrite.Edit{{Name: "inject", Offset: at, Insert: [][]byte{[]byte(block)}}}, "o200k_base", 240, "gpt-5-mini"
 	l.Window = rewrite.Window{Size: 128_000, Check: model.CheckCount, ReservedOutput: 4096, Request: 9_000, Room: 114_904}
-	l.Components = []rewrite.ComponentEntry{{Name: "house-rules", Priority: 90, Fate: rewrite.In, Tokens: 120, Demand: 120}, {Name: rewrite.SourcesName, Fate: rewrite.In, Tokens: 1000}}
+	l.Components = []rewrite.ComponentEntry{{Name: "house-rules", Priority: 90, Inclusion: rewrite.Included, Tokens: 120, Demand: 120}, {Name: rewrite.SourcesName, Inclusion: rewrite.Included, Tokens: 1000}}
 	score := .83
 	for i := range l.Sources {
 		s := &l.Sources[i]
-		s.Chunk, s.Score, s.Relevance, s.Arm, s.Fate, s.Tokens = i, 11.25-float64(i), .79, "bm25", rewrite.In, 240
+		s.Chunk, s.Score, s.Relevance, s.Arm, s.Inclusion, s.Tokens = i, 11.25-float64(i), .79, "bm25", rewrite.Included, 240
 		s.ByArm = retrieval.ArmScores{Words: 12.5 - float32(i), Vector: .71}
 		if s.ID == 0 {
-			s.Fate, s.Tokens, s.Detail = rewrite.Out, 0, "duplicate of leave.md#0"
+			s.Inclusion, s.Tokens, s.Detail = rewrite.Excluded, 0, "duplicate of leave.md#0"
 		}
 		s.Reranked = &score
 	}
-	l.Sources[1].Fate, l.Sources[1].Demand, l.Sources[1].Detail = rewrite.Cut, 388, "cut to the budget"
-	l.Fallen = retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: .27, Reason: retrieval.ExcludedScore, Least: 3}})
-	of.Rewrite.Retrieval.Cache, of.Rewrite.Retrieval.CacheKey, of.Rewrite.FitKept = retrieval.CacheMiss, 0x3f2a9c1b, true
+	l.Sources[1].Inclusion, l.Sources[1].Demand, l.Sources[1].Detail = rewrite.Cut, 388, "cut to the budget"
+	l.Excluded = retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: .27, Reason: retrieval.ExcludedScore, MinScore: 3}})
+	of.Rewrite.Retrieval.Cache, of.Rewrite.Retrieval.CacheKey, of.Rewrite.FitCached = retrieval.CacheMiss, 0x3f2a9c1b, true
 	of.Rewrite.Retrieval.Lookups = []retrieval.Lookup{
 		{Knowledge: "handbook", Others: 1, State: retrieval.CacheHit, Key: 0xc0ffee}, {Knowledge: "handbook", Others: 1, Query: 1, State: retrieval.CacheMiss, Key: 7},
 	}
-	l.Planned = &retrieval.Planned{Enabled: true, Fallback: retrieval.PlanOK, Kept: true, Took: 3 * time.Millisecond}
+	l.Planned = &retrieval.Planned{Enabled: true, Fallback: retrieval.PlanOK, Cached: true, Took: 3 * time.Millisecond}
 	l.Notes = []string{"context_tokens is cut to the policy's 2000"}
 	return of
 }
@@ -121,7 +121,7 @@ func withTools() *report.Report {
 func staged() *report.Report {
 	of := whole()
 	of.ID, of.Outcome = "staged", report.Staged
-	of.Stages = &report.Stages{Of: 2, Answer: "final", Ended: true, Called: []report.Stage{
+	of.Stages = &report.Stages{Total: 2, Answer: "final", Ended: true, Called: []report.Stage{
 		{Name: "draft", At: 1, Model: "gpt-5", Upstream: "openai", Calls: 1, Status: 200, Took: 5 * time.Millisecond, Outcome: report.StageOK, Request: []byte(received), Output: "Two weeks.\n\nAsk HR."},
 		{Name: "final", At: 2, Model: "gpt-5", Upstream: "openai", Calls: 1, Status: 200, Took: 6 * time.Millisecond, Outcome: report.StageOK},
 	}}

@@ -89,8 +89,8 @@ func change(before, after *rewrite.SourceEntry) string {
 		return "found now"
 	case after == nil:
 		return "not found now"
-	case before.Fate != after.Fate:
-		return "now " + string(after.Fate)
+	case before.Inclusion != after.Inclusion:
+		return "now " + string(after.Inclusion)
 	case was != is:
 		return fmt.Sprintf("[%d] is [%d]", was, is)
 	case before.Tokens > after.Tokens:

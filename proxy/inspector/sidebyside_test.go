@@ -12,18 +12,18 @@ import (
 )
 
 // source returns an entry of a document; id 0 means that it is not in the prompt.
-func source(doc string, id int, fate rewrite.Fate, tokens int) rewrite.SourceEntry {
-	return rewrite.SourceEntry{ID: id, Knowledge: "kb", Doc: doc, Fate: fate, Tokens: tokens}
+func source(doc string, id int, fate rewrite.Inclusion, tokens int) rewrite.SourceEntry {
+	return rewrite.SourceEntry{ID: id, Knowledge: "kb", Doc: doc, Inclusion: fate, Tokens: tokens}
 }
 
 func TestAlign(t *testing.T) {
 	before := []rewrite.SourceEntry{
-		source("same", 1, rewrite.In, 100), source("moved", 2, rewrite.In, 100), source("cut", 3, rewrite.In, 100), source("out", 4, rewrite.In, 100), source("gone", 5, rewrite.Cut, 50),
-		source("fell", 0, rewrite.Out, 0), source("rose", 0, rewrite.Out, 0), source("lost", 0, rewrite.Out, 0),
+		source("same", 1, rewrite.Included, 100), source("moved", 2, rewrite.Included, 100), source("cut", 3, rewrite.Included, 100), source("out", 4, rewrite.Included, 100), source("gone", 5, rewrite.Cut, 50),
+		source("fell", 0, rewrite.Excluded, 0), source("rose", 0, rewrite.Excluded, 0), source("lost", 0, rewrite.Excluded, 0),
 	}
 	after := []rewrite.SourceEntry{
-		source("fell", 0, rewrite.Out, 0), source("out", 0, rewrite.Out, 0), source("new", 3, rewrite.In, 70), source("rose", 4, rewrite.In, 60),
-		source("same", 1, rewrite.In, 100), source("cut", 5, rewrite.Cut, 40), source("moved", 2, rewrite.In, 130), source("found", 0, rewrite.Out, 0),
+		source("fell", 0, rewrite.Excluded, 0), source("out", 0, rewrite.Excluded, 0), source("new", 3, rewrite.Included, 70), source("rose", 4, rewrite.Included, 60),
+		source("same", 1, rewrite.Included, 100), source("cut", 5, rewrite.Cut, 40), source("moved", 2, rewrite.Included, 130), source("found", 0, rewrite.Excluded, 0),
 	}
 	after[6].ID = 6
 	var got []string
@@ -35,7 +35,7 @@ func TestAlign(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
 	for tokens, want := range map[int]string{90: "shorter", 110: "longer", 100: ""} {
-		if rows := alignRows(before[:1], []rewrite.SourceEntry{source("same", 1, rewrite.In, tokens)}); rows[0].Change != want {
+		if rows := alignRows(before[:1], []rewrite.SourceEntry{source("same", 1, rewrite.Included, tokens)}); rows[0].Change != want {
 			t.Errorf("%d tokens: %q", tokens, rows[0].Change)
 		}
 	}
@@ -49,7 +49,7 @@ func TestAlignKeepsAll(t *testing.T) {
 			return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) rewrite.SourceEntry {
 				return rewrite.SourceEntry{
 					ID: rapid.IntRange(0, 4).Draw(t, "id"), Knowledge: fmt.Sprint(rapid.IntRange(0, 1).Draw(t, "kb")), Doc: fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "doc")),
-					Chunk: rapid.IntRange(0, 1).Draw(t, "chunk"), Fate: rapid.SampledFrom([]rewrite.Fate{rewrite.In, rewrite.Cut, rewrite.Out}).Draw(t, "fate"),
+					Chunk: rapid.IntRange(0, 1).Draw(t, "chunk"), Inclusion: rapid.SampledFrom([]rewrite.Inclusion{rewrite.Included, rewrite.Cut, rewrite.Excluded}).Draw(t, "fate"),
 				}
 			}), 0, 12).Draw(t, name)
 		}

@@ -45,14 +45,14 @@ func longest(id, text string) *report.Report {
 		source.ID = i + 1
 		l.Sources = append(l.Sources, source)
 	}
-	l.Fallen = retrieval.NewExcludedList(slices.Repeat([]retrieval.Excluded{{Knowledge: text, Doc: text, Name: text, Section: text, Reason: retrieval.ExcludedDup, Detail: text}}, 60))
+	l.Excluded = retrieval.NewExcludedList(slices.Repeat([]retrieval.Excluded{{Knowledge: text, Doc: text, Name: text, Section: text, Reason: retrieval.ExcludedDup, Detail: text}}, 60))
 	l.Edits = slices.Repeat([]rewrite.Edit{{Name: "inject", Offset: 1, Insert: [][]byte{[]byte("a")}}}, 20)
 	of.Tools = &report.Tools{Rounds: 20, Ended: true}
 	for i := range 60 {
 		of.Calls = append(of.Calls, report.Call{Upstream: "openai", Purpose: report.ToTools, Took: time.Millisecond})
 		of.Tools.Add(report.ToolCall{Round: i + 1, Name: text, Arguments: text, Took: time.Millisecond, Outcome: report.ToolOK}, nil)
 	}
-	of.Stages = &report.Stages{Of: 8, Ended: true}
+	of.Stages = &report.Stages{Total: 8, Ended: true}
 	for i := range 8 {
 		of.Stages.Called = append(of.Stages.Called, report.Stage{Name: fmt.Sprint("stage", i), At: i + 1, Took: time.Millisecond, Model: text, Request: []byte(text), Output: text})
 	}

@@ -129,7 +129,7 @@ func TestFullPortMakesRoom(t *testing.T) {
 
 // One address cannot exceed its maximum of connections.
 func TestConnectionsPerAddress(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.options.Addresses = &transport.Addresses{Most: 2} })
+	r := newRig(t, func(r *rig) { r.options.Addresses = &transport.Addresses{MaxConnections: 2} })
 	r.busy(t)
 	second := r.busy(t)
 	c := r.dial(t)

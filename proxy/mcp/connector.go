@@ -54,12 +54,12 @@ func connectorTools(bases []tools.Base) []*sdk.Tool {
 	}
 	return []*sdk.Tool{
 		{
-			Name: Search, Description: "Searches the knowledge bases. Gives the best passages by id, title and url; fetch reads them." + tools.Over(bases),
+			Name: Search, Description: "Searches the knowledge bases. Gives the best passages by id, title and url; fetch reads them." + tools.DescribeBases(bases),
 			InputSchema:  object(`"query":{"type":"string","description":"What to look for, in words that the documents would use."}`, `"query"`),
 			OutputSchema: object(`"results":{"type":"array","items":{"type":"object","properties":{`+hit+`},"required":["id","title","url"]}}`, `"results"`),
 		},
 		{
-			Name: Fetch, Description: "Reads a passage whole, by an id that search gave, with what stands around it." + tools.Over(bases),
+			Name: Fetch, Description: "Reads a passage whole, by an id that search gave, with what stands around it." + tools.DescribeBases(bases),
 			InputSchema:  object(`"id":{"type":"string","description":"An id that search gave."}`, `"id"`),
 			OutputSchema: object(hit+`,"text":`+text+`,"metadata":{"type":"object","additionalProperties":`+text+`}`, `"id","title","text","url"`),
 		},

@@ -73,7 +73,7 @@ type Server struct {
 // NewServer returns a server that does not listen yet.
 func NewServer(o Options) *Server {
 	s := &Server{options: o}
-	s.conns.Most, s.conns.Addresses = cmp.Or(o.Connections, tcp.SharesOf(tcp.DescriptorLimit()).MCP), o.Addresses
+	s.conns.MaxConnections, s.conns.Addresses = cmp.Or(o.Connections, tcp.SharesOf(tcp.DescriptorLimit()).MCP), o.Addresses
 	k := &s.options.Knowledge
 	s.sessions = newSessions(func(newID func() string) *sdk.Server { return k.server(callerIn, newID) })
 	of := func(r *http.Request) *sdk.Server { return s.sessions.of(callerOf(r.Context()).Policy.Tenant) }
@@ -103,7 +103,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		port = &transport.Listener{Listener: ln}
 	}
 	l := &listener{server: s, Gate: transport.NewGate(port, transport.GateOptions{
-		Most: s.conns.Most, Crowd: &s.conns, Refusal: refusal, Shed: s.options.Shed, Panicked: s.options.Knowledge.Panicked,
+		MaxConnections: s.conns.MaxConnections, Crowd: &s.conns, Refusal: refusal, Shed: s.options.Shed, Panicked: s.options.Knowledge.Panicked,
 	})}
 	defer l.Wait()
 	s.http.BaseContext = func(net.Listener) context.Context {

@@ -29,7 +29,7 @@ type Knowledge struct {
 	// a browser can open.
 	Link    func(knowledge, doc string) string
 	Version string     // version of Sidenote
-	Called  func(Call) // called at the end of each call; may be nil
+	OnCall  func(Call) // called at the end of each call; may be nil
 
 	// Panicked is called for a panic in a call, which then fails; may be nil.
 	Panicked panics.Handler
@@ -89,8 +89,8 @@ func (k *Knowledge) call(ctx context.Context, c *Caller, tool string, arguments 
 	began := time.Now()
 	a = answer{text: "The call failed.", result: Failed, err: errPanic} // the answer after a panic
 	defer func() {
-		if k.Called != nil {
-			k.Called(Call{c, tool, a.result, time.Since(began), a.err})
+		if k.OnCall != nil {
+			k.OnCall(Call{c, tool, a.result, time.Since(began), a.err})
 		}
 	}()
 	defer panics.Recover(k.Panicked, nil)

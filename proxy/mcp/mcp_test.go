@@ -92,7 +92,7 @@ func newRig(t *testing.T, change func(*rig)) *rig {
 				}
 				return ""
 			},
-			Called: func(c mcp.Call) {
+			OnCall: func(c mcp.Call) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.calls = append(r.calls, c)

@@ -13,10 +13,10 @@ import (
 // A Handler is called for each recovered panic. It must be safe for concurrent use; it may be nil.
 type Handler func(value any, stack []byte)
 
-// Shown returns what may be logged about the value of a panic: the message of a Go runtime error,
-// which contains only numbers and types, else the type. Other messages may contain request data,
-// even keys. The stack shows the origin without the text of arguments.
-func Shown(value any) string {
+// Describe returns what may be logged about the value of a panic: the message of a Go runtime
+// error, which contains only numbers and types, else the type. Other messages may contain request
+// data, even keys. The stack shows the origin without the text of arguments.
+func Describe(value any) string {
 	if e, ok := value.(runtime.Error); ok {
 		return e.Error()
 	}

@@ -64,7 +64,7 @@ func TestT28Shown(t *testing.T) {
 		"*fmt.wrapError, not shown":      fmt.Errorf("%s: %w", key, runtimeError.(error)),
 		"map[string]string, not shown":   map[string]string{key: key},
 	} {
-		if got := panics.Shown(value); !strings.HasPrefix(got, want) || strings.Contains(got, key) {
+		if got := panics.Describe(value); !strings.HasPrefix(got, want) || strings.Contains(got, key) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

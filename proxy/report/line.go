@@ -55,7 +55,7 @@ func appendLine(dst []byte, r *Report) []byte {
 	if d := r.Rewrite.Retrieval.Degraded; d != "" {
 		b = append(append(b, `","degraded":"`...), d...)
 	}
-	if why := ledger.Unembedded; why != "" {
+	if why := ledger.EmbedFailure; why != "" {
 		b = append(append(b, `","embed":"`...), why...)
 	}
 	b = appendLoggedPlan(append(b, '"'), ledger)
@@ -104,8 +104,8 @@ func appendKnowledge(b []byte, bases []retrieval.Ref) []byte {
 // appendTools appends the counts of tool calls, or why no tools were offered. It leaves out the
 // arguments, which may quote texts.
 func appendTools(b []byte, r *Report) []byte {
-	if r.Unoffered != "" {
-		b = append(append(append(b, `,"unoffered":"`...), r.Unoffered...), '"')
+	if r.ToolsSkipped != "" {
+		b = append(append(append(b, `,"unoffered":"`...), r.ToolsSkipped...), '"')
 	}
 	t := r.Tools
 	if t == nil {
@@ -116,8 +116,8 @@ func appendTools(b []byte, r *Report) []byte {
 	b = strconv.AppendInt(append(b, `,"tokens":`...), int64(t.Tokens), 10)
 	b = strconv.AppendInt(append(b, `,"sources":`...), int64(len(t.Sources)), 10)
 	b = strconv.AppendInt(append(b, `,"restored":`...), int64(t.Restored), 10)
-	if t.Unkept != "" {
-		b = append(append(append(b, `,"unkept":"`...), t.Unkept...), '"')
+	if t.TurnLoss != "" {
+		b = append(append(append(b, `,"unkept":"`...), t.TurnLoss...), '"')
 	}
 	return append(b, '}')
 }
@@ -125,14 +125,14 @@ func appendTools(b []byte, r *Report) []byte {
 // appendLoggedStages appends the outcome of a chat's stages as in Sidenote-Status, and the
 // outcome, calls, time and tokens of each stage.
 func appendLoggedStages(b []byte, r *Report) []byte {
-	if r.Unstaged != "" {
-		b = append(append(append(b, `,"unstaged":"`...), r.Unstaged...), '"')
+	if r.StagesSkipped != "" {
+		b = append(append(append(b, `,"unstaged":"`...), r.StagesSkipped...), '"')
 	}
 	s := r.Stages
 	if s == nil {
 		return b
 	}
-	b = strconv.AppendInt(append(b, `,"stages":{"of":`...), int64(s.Of), 10)
+	b = strconv.AppendInt(append(b, `,"stages":{"of":`...), int64(s.Total), 10)
 	switch last := s.Last(); {
 	case last == nil || last.Outcome == StageOK:
 	case last.Outcome.Failed():

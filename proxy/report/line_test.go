@@ -48,27 +48,27 @@ func TestLineIsSlogs(t *testing.T) {
 			r.Rewrite.Retrieval.Bases = append(r.Rewrite.Retrieval.Bases, retrieval.Ref{Knowledge: "a\"b"})
 		},
 		func(r *report.Report) { r.Generated = answer.CountedUsage{Output: 30, Known: true} },
-		func(r *report.Report) { r.Unoffered = "tool-choice" },
+		func(r *report.Report) { r.ToolsSkipped = "tool-choice" },
 		func(r *report.Report) {
-			r.Unoffered, r.Tools = "", &report.Tools{Rounds: 3, Restored: 1, Unkept: report.TurnTooLarge, Beyond: 2, Tokens: 80, Calls: []report.ToolCall{{Name: "recall", Arguments: `{"query":"a question of a user"}`}}, Sources: make([]rewrite.SourceEntry, 2)}
+			r.ToolsSkipped, r.Tools = "", &report.Tools{Rounds: 3, Restored: 1, TurnLoss: report.TurnTooLarge, CallsOmitted: 2, Tokens: 80, Calls: []report.ToolCall{{Name: "recall", Arguments: `{"query":"a question of a user"}`}}, Sources: make([]rewrite.SourceEntry, 2)}
 		},
-		func(r *report.Report) { r.Unstaged, r.Tools = "client-tools", nil },
+		func(r *report.Report) { r.StagesSkipped, r.Tools = "client-tools", nil },
 		func(r *report.Report) {
-			r.Unstaged, r.Stages = "", &report.Stages{Of: 4, Answer: "draft", Called: []report.Stage{
+			r.StagesSkipped, r.Stages = "", &report.Stages{Total: 4, Answer: "draft", Called: []report.Stage{
 				{Name: "draft", Outcome: report.StageOK, Calls: 1, Took: 1234567 * time.Nanosecond, Usage: answer.Usage{Input: 900, Output: 120}, Request: []byte("a question of a user"), Output: "an answer"},
 				{Name: "critic", Outcome: report.StageTimeout, Calls: 2, Took: time.Minute},
 			}}
 		},
 		func(r *report.Report) {
-			r.Stages = &report.Stages{Of: 2, Called: []report.Stage{{Name: "evidence", Outcome: report.StageEmpty}}}
+			r.Stages = &report.Stages{Total: 2, Called: []report.Stage{{Name: "evidence", Outcome: report.StageEmpty}}}
 		},
 		func(r *report.Report) {
-			r.Stages = &report.Stages{Of: 2, Answer: "a", Called: []report.Stage{{Name: "a"}, {Name: "b", Outcome: report.StageStopped}}}
+			r.Stages = &report.Stages{Total: 2, Answer: "a", Called: []report.Stage{{Name: "a"}, {Name: "b", Outcome: report.StageStopped}}}
 		},
 		func(r *report.Report) {
-			r.Stages = &report.Stages{Of: 1, Answer: "a", Called: []report.Stage{{Name: "a", Outcome: report.StageOK}}}
+			r.Stages = &report.Stages{Total: 1, Answer: "a", Called: []report.Stage{{Name: "a", Outcome: report.StageOK}}}
 		},
-		func(r *report.Report) { r.Stages = &report.Stages{Of: 1} },
+		func(r *report.Report) { r.Stages = &report.Stages{Total: 1} },
 		func(r *report.Report) {
 			r.UsageFound, r.Usage = answer.UsageFound, answer.Usage{Input: 19, CachedInput: 7, CacheWrite: 6, CacheWrite1h: 2, Output: 10, Known: true}
 		},
@@ -155,8 +155,8 @@ func TestLineTimes(t *testing.T) {
 
 // stagesOf returns the attributes for the stages in r's line.
 func stagesOf(r *report.Report) (list []slog.Attr) {
-	if r.Unstaged != "" {
-		list = append(list, slog.String("unstaged", r.Unstaged))
+	if r.StagesSkipped != "" {
+		list = append(list, slog.String("unstaged", r.StagesSkipped))
 	}
 	s := r.Stages
 	if s == nil {
@@ -170,7 +170,7 @@ func stagesOf(r *report.Report) (list []slog.Attr) {
 		Input   int64   `json:"input_tokens"`
 		Output  int64   `json:"output_tokens"`
 	}
-	called, in := []stage{}, []any{slog.Int("of", s.Of)}
+	called, in := []stage{}, []any{slog.Int("of", s.Total)}
 	for _, c := range s.Called {
 		called = append(called, stage{c.Name, string(c.Outcome), c.Calls, milliseconds(c.Took), c.Usage.Input, c.Usage.Output})
 		switch c.Outcome {
@@ -216,11 +216,11 @@ func attrs(r *report.Report) []slog.Attr {
 	if c := l.Chunks; c != nil {
 		assembled = append(assembled, slog.Group("chunks", slog.Int("included", c.In), slog.Int("total", c.Total), slog.Int("token_count", c.Tokens)))
 	}
-	if r.Unoffered != "" {
-		assembled = append(assembled, slog.String("unoffered", r.Unoffered))
+	if r.ToolsSkipped != "" {
+		assembled = append(assembled, slog.String("unoffered", r.ToolsSkipped))
 	}
 	if u := r.Tools; u != nil {
-		assembled = append(assembled, slog.Group("tools", slog.Int("rounds", u.Rounds), slog.Int("calls", u.Called()), slog.Int("tokens", u.Tokens), slog.Int("sources", len(u.Sources)), slog.Int("restored", u.Restored), slog.String("unkept", string(u.Unkept))))
+		assembled = append(assembled, slog.Group("tools", slog.Int("rounds", u.Rounds), slog.Int("calls", u.Called()), slog.Int("tokens", u.Tokens), slog.Int("sources", len(u.Sources)), slog.Int("restored", u.Restored), slog.String("unkept", string(u.TurnLoss))))
 	}
 	assembled = append(assembled, stagesOf(r)...)
 	return slices.Concat([]slog.Attr{

@@ -87,7 +87,7 @@ func (l *Log) writeLine(r *Report) {
 	}
 	*text = appendLine((*text)[:0], r)
 	_, _ = l.Lines.Write(*text) // a failing log cannot be reported anywhere else
-	transport.Buffer(*text)
+	transport.PoisonBuffer(*text)
 	l.texts.Put(text)
 }
 
@@ -128,7 +128,7 @@ func (l *Log) degraded(d degradation) {
 }
 
 func (l *Log) panicked(value any, stack []byte) {
-	l.Logger.Error("BUG: panic", "panic", panics.Shown(value), "stack", string(stack))
+	l.Logger.Error("BUG: panic", "panic", panics.Describe(value), "stack", string(stack))
 }
 
 func (l *Log) repeat(d degradation) {

@@ -184,7 +184,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *Report) {
 	if r.Degraded() {
 		m.degraded.WithLabelValues("retrieval", string(res.Reason)).Inc()
 	}
-	if why := res.Ledger.Unembedded; why != "" {
+	if why := res.Ledger.EmbedFailure; why != "" {
 		m.degraded.WithLabelValues(string(retrieval.StageEmbed), string(why)).Inc()
 	}
 	if why := r.PlanFailed(); why != "" {
@@ -224,7 +224,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *Report) {
 	observeStage(m.fixed.retrieval, res.RetrieveTook)
 	observeStage(m.fixed.fit, res.FitTook)
 	observeStage(m.fixed.edit, res.EditTook)
-	m.recordExcluded(&res.Retrieval.Fallen)
+	m.recordExcluded(&res.Retrieval.Excluded)
 	if r.Injected() {
 		sources := r.Sources()
 		m.contextTokens.Observe(float64(res.Ledger.Used))
@@ -237,8 +237,8 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *Report) {
 }
 
 // recordExcluded counts excluded candidates by reason.
-func (m *Metrics) recordExcluded(fallen *retrieval.ExcludedList) {
-	for i, n := range fallen.Counts() {
+func (m *Metrics) recordExcluded(list *retrieval.ExcludedList) {
+	for i, n := range list.Counts() {
 		if n > 0 {
 			m.fixed.excluded[i]().Add(float64(n))
 		}

@@ -25,8 +25,8 @@ func newAnswerStageMetrics(f factory, stages *names) answerStageMetrics {
 
 // recordStages counts the stages of a chat by outcome.
 func (m *answerStageMetrics) recordStages(r *Report) {
-	if r.Unstaged != "" {
-		m.unstaged.WithLabelValues(r.Unstaged).Inc()
+	if r.StagesSkipped != "" {
+		m.unstaged.WithLabelValues(r.StagesSkipped).Inc()
 	}
 	if r.Stages == nil {
 		return

@@ -23,7 +23,7 @@ func TestStages(t *testing.T) {
 	}
 	chat := func(outcome rewrite.Outcome, called ...report.Stage) *report.Report {
 		r := reporttest.Injected()
-		r.Tenant, r.Route, r.Outcome, r.Stages = "acme", route.Chat, outcome, &report.Stages{Of: 2, Called: called}
+		r.Tenant, r.Route, r.Outcome, r.Stages = "acme", route.Chat, outcome, &report.Stages{Total: 2, Called: called}
 		return r
 	}
 	draft := report.Stage{Name: "draft", Calls: 1, Took: time.Second, Outcome: report.StageOK, Usage: answer.Usage{Input: 900, Output: 100}}
@@ -33,7 +33,7 @@ func TestStages(t *testing.T) {
 	m.Record(chat(report.Staged, draft, late))
 	m.Record(chat(report.Failed, remembered, late))
 	m.Record(chat(report.Staged, report.Stage{Name: "strange", Outcome: report.StageBudget}))
-	m.Record(&report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected, Unstaged: "choices"})
+	m.Record(&report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected, StagesSkipped: "choices"})
 	for _, c := range []struct {
 		name, label string
 		want        float64

@@ -40,7 +40,7 @@ func TestJunkAddsNoSeries(t *testing.T) {
 		r.Rewrite.Model.Row = "other"
 		r.Rewrite.Ledger.Model = name
 		r.Calls, r.Overhead = answered(code), time.Millisecond
-		r.Rewrite.Retrieval.Fallen = retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludeReason(name)}})
+		r.Rewrite.Retrieval.Excluded = retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludeReason(name)}})
 		r.Stages = &report.Stages{Called: []report.Stage{{Name: name, Outcome: report.StageOK, Calls: 1}}}
 		m.Record(r)
 		m.Searched(name, retrieval.ReasonNone)
@@ -165,7 +165,7 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 	}
 	r.Rewrite.RetrieveTook, r.Rewrite.EditTook = time.Millisecond, time.Microsecond
 	r.Rewrite.Retrieval.Sources = make([]retrieval.Source, 5)
-	r.Rewrite.Retrieval.Fallen = retrieval.NewExcludedList([]retrieval.Excluded{
+	r.Rewrite.Retrieval.Excluded = retrieval.NewExcludedList([]retrieval.Excluded{
 		{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup},
 		{Reason: retrieval.ExcludedScore}, {Reason: "fit"}, {Reason: "strange"},
 	})
@@ -222,7 +222,7 @@ func TestTools(t *testing.T) {
 	left := chat(rewrite.Injected)
 	left.Tools = new(report.Tools) // its client left before the upstream answered
 	m.Record(left)
-	m.Record(&report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected, Unoffered: "choices"})
+	m.Record(&report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected, ToolsSkipped: "choices"})
 	for _, c := range []struct {
 		name, label string
 		want        float64
@@ -253,7 +253,7 @@ func BenchmarkRecord(b *testing.B) {
 	chat := reporttest.Injected()
 	chat.Tenant, chat.Upstream, chat.Route, chat.Calls, chat.Overhead, chat.Total = "acme", "openai", route.Chat, answered(200), time.Millisecond, time.Second
 	chat.Rewrite.RetrieveTook, chat.Rewrite.FitTook, chat.Rewrite.EditTook = time.Millisecond, time.Microsecond, time.Microsecond
-	chat.Rewrite.Retrieval.Fallen = retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup}, {Reason: retrieval.ExcludedTopK}})
+	chat.Rewrite.Retrieval.Excluded = retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup}, {Reason: retrieval.ExcludedTopK}})
 	pass := *chat
 	pass.Route, pass.Outcome, pass.Rewrite = route.Embeddings, report.Relayed, rewrite.Result{}
 	for name, r := range map[string]*report.Report{"pass": &pass, "chat": chat} {

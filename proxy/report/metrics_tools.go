@@ -26,8 +26,8 @@ func newToolMetrics(f factory) toolMetrics {
 
 // recordTools counts the tool calls of a chat.
 func (m *toolMetrics) recordTools(r *Report) {
-	if r.Unoffered != "" {
-		m.unoffered.WithLabelValues(r.Unoffered).Inc()
+	if r.ToolsSkipped != "" {
+		m.unoffered.WithLabelValues(r.ToolsSkipped).Inc()
 	}
 	t := r.Tools
 	if t == nil || t.Rounds == 0 { // the upstream has not answered

@@ -118,14 +118,14 @@ type Report struct {
 
 	Usage      answer.Usage        // of the last call, or of all rounds with tools, as reported; zero if not reported
 	UsageFound answer.UsageFinding // "" if there was no answer that could report usage
-	Answered   answer.Named        // model and service tier that the last answer names, if it is charged
+	Answered   answer.ServedBy     // model and service tier that the last answer names, if it is charged
 	Generated  answer.CountedUsage // our own count of the output, if a metered answer did not report usage
 
-	Unoffered string                 // why no tools were offered though the policy has them; from a closed list
-	Tools     *Tools                 // the model's tool calls; nil if no tools were offered
-	Unstaged  string                 // why the chat was not answered in stages though the policy wants it; from a closed list
-	Stages    *Stages                // the stages of the answer; nil if it was not answered in stages
-	Citations *answer.CitationReport // nil if citations were not checked
+	ToolsSkipped  string                 // why no tools were offered though the policy has them; from a closed list
+	Tools         *Tools                 // the model's tool calls; nil if no tools were offered
+	StagesSkipped string                 // why the chat was not answered in stages though the policy wants it; from a closed list
+	Stages        *Stages                // the stages of the answer; nil if it was not answered in stages
+	Citations     *answer.CitationReport // nil if citations were not checked
 
 	Budget Budget // what was reserved and charged; without limits, what was used
 

@@ -57,7 +57,7 @@ type Stage struct {
 
 // Stages describe a chat that is answered in stages.
 type Stages struct {
-	Of     int // number of stages in the chain
+	Total  int // number of stages in the chain
 	Called []Stage
 	Answer string // the stage whose output is the answer; "" if none is
 	Ended  bool   // the other fields are final
@@ -119,13 +119,13 @@ func (r *Report) StageFailed() StageOutcome {
 func appendStaged(dst []byte, r *Report) []byte {
 	s := r.Stages
 	if s == nil {
-		if r.Unstaged != "" {
-			dst = appendToken(append(dst, "; unstaged="...), r.Unstaged)
+		if r.StagesSkipped != "" {
+			dst = appendToken(append(dst, "; unstaged="...), r.StagesSkipped)
 		}
 		return dst
 	}
 	if !s.Ended {
-		return appendCount(dst, "stages", s.Of)
+		return appendCount(dst, "stages", s.Total)
 	}
 	dst = appendCount(dst, "stages", len(s.Called))
 	last := s.Last()

@@ -15,7 +15,7 @@ import (
 // were called.
 func inStages(answer string, called ...report.Stage) *report.Report {
 	r := reporttest.Injected()
-	r.Outcome, r.Stages = report.Staged, &report.Stages{Of: 4, Called: called, Answer: answer, Ended: true}
+	r.Outcome, r.Stages = report.Staged, &report.Stages{Total: 4, Called: called, Answer: answer, Ended: true}
 	return r
 }
 
@@ -53,7 +53,7 @@ func TestStatusInStages(t *testing.T) {
 		r.Reason, r.Rewrite.Outcome = rewrite.ReasonNoMatch, rewrite.Untouched
 	}))
 	f("injected; stages=1; failed=evidence; failure=rate-limit"+added, with(inStages("", stage("evidence", report.StageLimited)), func(r *report.Report) { r.Outcome = rewrite.Injected }))
-	f("injected; unstaged=client-tools"+added, with(reporttest.Injected(), func(r *report.Report) { r.Unstaged = "client-tools" }))
+	f("injected; unstaged=client-tools"+added, with(reporttest.Injected(), func(r *report.Report) { r.StagesSkipped = "client-tools" }))
 	f("injected; ladder=no_stages"+added, with(reporttest.Injected(), func(r *report.Report) { r.Budget.Rung = "no_stages" }))
 	f("untouched; reason=no-match; stages=1; empty=evidence", with(inStages("", stage("evidence", report.StageEmpty)), func(r *report.Report) {
 		r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch
@@ -63,7 +63,7 @@ func TestStatusInStages(t *testing.T) {
 		r.Outcome, r.Reason = report.Failed, report.ReasonUpstreamTimeout
 	}))
 	f("refused; reason=limit; unstaged=choices", with(reporttest.Injected(), func(r *report.Report) {
-		r.Outcome, r.Reason, r.Unstaged = rewrite.Refused, report.ReasonLimit, "choices"
+		r.Outcome, r.Reason, r.StagesSkipped = rewrite.Refused, report.ReasonLimit, "choices"
 	}))
 
 	// Names of stages may begin with characters that tokens may not begin with.

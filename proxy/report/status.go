@@ -76,8 +76,8 @@ func AppendStatus(dst []byte, r *Report) []byte {
 func appendToolRounds(dst []byte, r *Report) []byte {
 	t := r.Tools
 	if t == nil || !t.Ended {
-		if r.Unoffered != "" {
-			dst = appendToken(append(dst, "; unoffered="...), r.Unoffered)
+		if r.ToolsSkipped != "" {
+			dst = appendToken(append(dst, "; unoffered="...), r.ToolsSkipped)
 		}
 		return dst
 	}
@@ -87,8 +87,8 @@ func appendToolRounds(dst []byte, r *Report) []byte {
 	if t.Restored > 0 {
 		dst = appendCount(dst, "restored", t.Restored)
 	}
-	if t.Unkept != "" {
-		dst = appendToken(append(dst, "; unkept="...), string(t.Unkept))
+	if t.TurnLoss != "" {
+		dst = appendToken(append(dst, "; unkept="...), string(t.TurnLoss))
 	}
 	return dst
 }
@@ -205,8 +205,8 @@ func appendDegraded(dst []byte, r *Report) []byte {
 		dst = appendToken(append(dst, "; degraded="...), string(d))
 	}
 	l := &r.Rewrite.Ledger
-	if l.Unembedded != "" {
-		dst = appendToken(append(dst, "; embed="...), string(l.Unembedded))
+	if l.EmbedFailure != "" {
+		dst = appendToken(append(dst, "; embed="...), string(l.EmbedFailure))
 	}
 	if l.Late > 0 {
 		dst = appendCount(dst, "late", l.Late)

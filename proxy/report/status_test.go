@@ -47,7 +47,7 @@ func TestStatusIsTheContracts(t *testing.T) {
 	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=miss; degraded=embed; embed=timeout; late=2; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025",
 		func(r *report.Report) {
 			r.Rewrite.Retrieval.Cache, r.Rewrite.Retrieval.Degraded = retrieval.CacheMiss, retrieval.StageEmbed
-			r.Rewrite.Ledger.Unembedded, r.Rewrite.Ledger.Late = retrieval.EmbedTimeout, 2
+			r.Rewrite.Ledger.EmbedFailure, r.Rewrite.Ledger.Late = retrieval.EmbedTimeout, 2
 		})
 	for _, encoding := range []string{"o200k_base", "cl100k_base", "p50k_base", "r50k_base"} {
 		f("injected; sources=4; tokens=1187; budget=2000; estimated; encoding="+encoding+"; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025",

@@ -43,20 +43,20 @@ type ToolCall struct {
 
 // Tools are the tool calls of a chat.
 type Tools struct {
-	Rounds   int // calls of the upstream
-	Calls    []ToolCall
-	Beyond   int                   // number of calls left out of Calls
-	Tokens   int                   // of all results
-	Sources  []rewrite.SourceEntry // from tool results, by their ids in the prompt
-	Texts    []string              // texts of Sources
-	Ended    bool                  // the other fields are final
-	Restored int                   // turns of earlier requests that were put back
-	Unkept   TurnLoss              // why the turn is not kept for the client's next request; "" if it is, or there is none
-	nextID   int
+	Rounds       int // calls of the upstream
+	Calls        []ToolCall
+	CallsOmitted int                   // number of calls left out of Calls
+	Tokens       int                   // of all results
+	Sources      []rewrite.SourceEntry // from tool results, by their ids in the prompt
+	Texts        []string              // texts of Sources
+	Ended        bool                  // the other fields are final
+	Restored     int                   // turns of earlier requests that were put back
+	TurnLoss     TurnLoss              // why the turn is not kept for the client's next request; "" if it is, or there is none
+	nextID       int
 }
 
 // Called returns the number of calls.
-func (t *Tools) Called() int { return len(t.Calls) + t.Beyond }
+func (t *Tools) Called() int { return len(t.Calls) + t.CallsOmitted }
 
 // A TurnLoss is the reason why the part of a turn that clients do not see is not kept. It is from
 // a closed list.
@@ -80,13 +80,13 @@ func (t *Tools) Add(c ToolCall, sources []retrieval.Source) {
 	if len(t.Calls) < maxToolCalls {
 		t.Calls = append(t.Calls, c)
 	} else {
-		t.Beyond++
+		t.CallsOmitted++
 	}
 	for i := range sources {
 		s := &sources[i]
 		if len(t.Sources) < maxToolCalls {
 			t.Sources = append(t.Sources, rewrite.SourceEntry{
-				ID: t.nextID, Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Relevance: s.Relevance, Fate: rewrite.In,
+				ID: t.nextID, Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Relevance: s.Relevance, Inclusion: rewrite.Included,
 			})
 			t.Texts = append(t.Texts, s.Text)
 		}
@@ -94,9 +94,9 @@ func (t *Tools) Add(c ToolCall, sources []retrieval.Source) {
 	}
 }
 
-// Given returns the sources of tool results, without texts, for GiveAgain in the next request of a
-// conversation; nil if there are none.
-func (t *Tools) Given() json.RawMessage {
+// MarshalSources returns the sources of tool results, without texts, for RestoreSources in the next
+// request of a conversation; nil if there are none.
+func (t *Tools) MarshalSources() json.RawMessage {
 	if len(t.Sources) == 0 {
 		return nil
 	}
@@ -107,8 +107,8 @@ func (t *Tools) Given() json.RawMessage {
 	return b
 }
 
-// GiveAgain adds the sources of an earlier request whose tool results are in the prompt again.
-func (t *Tools) GiveAgain(given json.RawMessage) {
+// RestoreSources adds the sources of an earlier request whose tool results are in the prompt again.
+func (t *Tools) RestoreSources(given json.RawMessage) {
 	var sources []rewrite.SourceEntry
 	if json.Unmarshal(given, &sources) != nil {
 		return
@@ -145,7 +145,7 @@ func (r *Report) EndRound(before *Rounds) {
 	r.Stages.used(r.Usage)
 	before.charged = plus(before.charged, r.Budget.Charged)
 	before.n++
-	r.Usage, r.UsageFound, r.Answered, r.Generated, r.Budget.Charged = answer.Usage{}, "", answer.Named{}, answer.CountedUsage{}, budget.Amount{}
+	r.Usage, r.UsageFound, r.Answered, r.Generated, r.Budget.Charged = answer.Usage{}, "", answer.ServedBy{}, answer.CountedUsage{}, budget.Amount{}
 }
 
 // AddRounds adds the usage of the rounds before the last one to r.

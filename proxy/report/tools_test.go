@@ -45,13 +45,13 @@ func TestStatusWithTools(t *testing.T) {
 	f("tools; "+first, func(*report.Report) {}) // when a stream begins
 	f("tools; rounds=3; calls=2; tokens=132; "+first, func(r *report.Report) { r.Tools.Ended = true })
 	f("tools; rounds=3; calls=2; tokens=132; restored=1; "+first, func(r *report.Report) { r.Tools.Ended, r.Tools.Restored = true, 1 })
-	f("tools; rounds=3; calls=2; tokens=132; unkept=size; "+first, func(r *report.Report) { r.Tools.Ended, r.Tools.Unkept = true, report.TurnTooLarge })
+	f("tools; rounds=3; calls=2; tokens=132; unkept=size; "+first, func(r *report.Report) { r.Tools.Ended, r.Tools.TurnLoss = true, report.TurnTooLarge })
 	f("tools; reason=no-match; rounds=3; calls=2; tokens=132; grade=ok; verdict=irrelevant; grade-rounds=2", func(r *report.Report) {
 		r.Tools.Ended, r.Reason, r.Rewrite.Outcome = true, rewrite.ReasonNoMatch, rewrite.Untouched
 		r.Rewrite.Ledger.Graded = &retrieval.Graded{Reason: retrieval.RerankOK, Verdict: "irrelevant", Rounds: 2}
 	})
 	f("injected; unoffered=tool-choice; sources=4; tokens=1187; ", func(r *report.Report) {
-		r.Outcome, r.Tools, r.Unoffered = rewrite.Injected, nil, "tool-choice"
+		r.Outcome, r.Tools, r.ToolsSkipped = rewrite.Injected, nil, "tool-choice"
 	})
 }
 

@@ -37,10 +37,10 @@ type Caller struct {
 	// was not identified by a token. They must not be changed.
 	Claims map[string][]string
 
-	// Drop reports that the credential is Sidenote's own, though it did not identify the caller,
-	// and must not be forwarded.
-	Drop   bool
-	denied TokenDenial // the reason, if Policy is nil
+	// StripCredential reports that the credential is Sidenote's own, though it did not identify the
+	// caller, and must not be forwarded.
+	StripCredential bool
+	denied          TokenDenial // the reason, if Policy is nil
 }
 
 // proven reports whether the caller sent a secret or a signature, which a foreign web page cannot
@@ -144,10 +144,10 @@ func (d *Directory) ofListener(tenant string, h *fasthttp.RequestHeader, now tim
 	}
 	sum := sha256.Sum256([]byte(key))
 	if _, ours := d.keys[sum]; ours {
-		c.Drop = true
+		c.StripCredential = true
 	} else if key != "" && d.tokens != nil {
 		_, why := d.tokens.Verify(key, sum, now)
-		c.Drop = why != TokenForeign
+		c.StripCredential = why != TokenForeign
 	}
 	return c, nil
 }
@@ -185,7 +185,7 @@ func (d *Directory) named(name []byte, lines int, trusted bool, byKey Caller) Ca
 // sent. A spelling with "_" for "-" counts as two, so that it is refused.
 func tenantHeader(h *fasthttp.RequestHeader) (value []byte, lines int) {
 	for name, v := range h.All() {
-		if !FoldsHeader(name, TenantHeader) {
+		if !EqualHeaderName(name, TenantHeader) {
 			continue
 		}
 		if lines++; bytes.ContainsRune(name, '_') {

@@ -19,7 +19,7 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 	names := [...]string{"authorization", "api-key", "x-api-key"}
 	var seen [len(names)]bool
 	for name, value := range h.All() {
-		which := slices.IndexFunc(names[:], func(lower string) bool { return FoldsHeader(name, lower) })
+		which := slices.IndexFunc(names[:], func(lower string) bool { return EqualHeaderName(name, lower) })
 		if which < 0 {
 			continue
 		}

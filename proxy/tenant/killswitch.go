@@ -43,7 +43,7 @@ func who(tenant string) string {
 	return "tenant " + tenant
 }
 
-// errInMemory is the error of Kept if there is no SwitchStore.
+// errInMemory is the error of PersistError if there is no SwitchStore.
 var errInMemory = errors.New("there is no state folder that this process writes")
 
 // A SwitchStore persists the entries over restarts.
@@ -128,7 +128,7 @@ func (s *Switch) store(all map[string]SwitchEntry) {
 }
 
 // Set adds an entry, replacing that of the same tenant. It takes effect at once, even if it cannot
-// be persisted; see Kept.
+// be persisted; see PersistError.
 func (s *Switch) Set(e SwitchEntry) {
 	s.change(func(all map[string]SwitchEntry) []string {
 		e.Since, e.Until = e.Since.Round(0), e.Until.Round(0) // drop the monotonic clock, which stops while the machine sleeps
@@ -151,9 +151,9 @@ func (s *Switch) Reset(tenant string) (found bool) {
 	return found
 }
 
-// Kept returns why the current entries would be lost in a restart; nil if they would not, or if
-// there are none.
-func (s *Switch) Kept() error {
+// PersistError returns why the current entries would be lost in a restart; nil if they would not,
+// or if there are none.
+func (s *Switch) PersistError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unkept

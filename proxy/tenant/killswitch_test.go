@@ -141,12 +141,12 @@ func TestUnkept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Kept(); err != nil {
+		if err := s.PersistError(); err != nil {
 			t.Errorf("%s: nothing is set: %v", name, err)
 		}
 		s.Set(tenant.SwitchEntry{Mode: rewrite.Off, Since: time.Now()})
 		limit(t, s, "a", "off")
-		if err := s.Kept(); err == nil || !strings.Contains(err.Error(), name) {
+		if err := s.PersistError(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 // Letter case matters. A nil list allows every model, an empty one none.
 type Models []string
 
-// Has reports whether the list allows a model.
-func (m Models) Has(name string) bool {
+// Allows reports whether the list allows a model.
+func (m Models) Allows(name string) bool {
 	if m == nil {
 		return true
 	}
@@ -28,7 +28,7 @@ func (m Models) Has(name string) bool {
 // for a model that does not exist.
 func (m Models) Allow(names ...string) error {
 	for _, name := range names {
-		if !m.Has(name) {
+		if !m.Allows(name) {
 			return modelError("The model `%s` does not exist or you do not have access to it.", Shortened(name))
 		}
 	}

@@ -18,7 +18,7 @@ type Override struct {
 
 // fits reports whether the override applies to requests to path that name model.
 func (o *Override) fits(path, model string) bool {
-	return o.Models.Has(model) && (o.Routes == nil ||
+	return o.Models.Allows(model) && (o.Routes == nil ||
 		slices.ContainsFunc(o.Routes, func(route string) bool { return strings.HasSuffix(path, route) }))
 }
 

@@ -15,8 +15,8 @@ const TenantHeader = "sidenote-tenant"
 // prefix begins the names of Sidenote's headers.
 const prefix = "sidenote-"
 
-// FoldsHeader reports whether name equals lower, ignoring letter case and treating '_' as '-'.
-func FoldsHeader(name []byte, lower string) bool {
+// EqualHeaderName reports whether name equals lower, ignoring letter case and treating '_' as '-'.
+func EqualHeaderName(name []byte, lower string) bool {
 	if len(name) != len(lower) {
 		return false
 	}
@@ -40,10 +40,10 @@ func ReadHeaderOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Opti
 		seen uint
 	)
 	for name, value := range h.All() {
-		if !FoldsHeader(name[:min(len(name), len(prefix))], prefix) {
+		if !EqualHeaderName(name[:min(len(name), len(prefix))], prefix) {
 			continue
 		}
-		if identified && FoldsHeader(name, TenantHeader) {
+		if identified && EqualHeaderName(name, TenantHeader) {
 			continue
 		}
 		header := string(name)

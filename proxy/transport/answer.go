@@ -49,7 +49,7 @@ func (a *Answer) Read(p []byte) (int, error) {
 // whole is false; Relay still relays the whole body.
 //
 // body must not be changed. It stays valid after Close or Relay.
-func (a *Answer) Peek(limit int, room Room) (body []byte, whole bool) {
+func (a *Answer) Peek(limit int, room BodyMemory) (body []byte, whole bool) {
 	announced := 0
 	if a.head.Kind == http1.BodyFixed {
 		if a.head.Length > int64(limit) {

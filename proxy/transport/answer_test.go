@@ -156,7 +156,7 @@ func TestReplacedAnswerLines(t *testing.T) {
 			t.Errorf("head says %q %d", got, answer.Status())
 		}
 		answer.Relay(ctx, transport.Relay{Replace: []transport.Header{{Name: "Sidenote-Status", Value: "true"}, {Name: "X", Value: ""}, {Name: "Sidenote-Id", Value: "7"}},
-			Tell: func(head []byte) []byte { return append(head, "\r\nSidenote-Sources: 8"...) }})
+			AppendHeaders: func(head []byte) []byte { return append(head, "\r\nSidenote-Sources: 8"...) }})
 	}, transport.ServerOptions{})
 	c := dial(t, addr)
 	c.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")

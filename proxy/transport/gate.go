@@ -44,9 +44,9 @@ type Crowd interface {
 
 // GateOptions are the settings of a Gate.
 type GateOptions struct {
-	Most    int   // maximum of open connections
-	Crowd   Crowd // set that admits the connections
-	Reserve bool  // keep a descriptor in reserve, to accept a connection when no other is free
+	MaxConnections int   // maximum of open connections
+	Crowd          Crowd // set that admits the connections
+	Reserve        bool  // keep a descriptor in reserve, to accept a connection when no other is free
 	// Refusal returns the header lines, each with its CRLF, and the JSON body of a 503 with that
 	// code.
 	Refusal  func(code string) (head string, body []byte)
@@ -190,7 +190,7 @@ func (g *Gate) refuse(c net.Conn, code string) {
 		_ = c.Close()
 		return
 	}
-	if g.refused.Add(1) > int64(min(maxRefused, max(2, g.options.Most/8))) {
+	if g.refused.Add(1) > int64(min(maxRefused, max(2, g.options.MaxConnections/8))) {
 		g.refused.Add(-1)
 		_ = c.Close()
 		return

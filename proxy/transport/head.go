@@ -83,8 +83,8 @@ func (h *Head) read(block []byte) (ok bool) {
 	return !encoded || !sized
 }
 
-// Addressed reports whether a line is named Sidenote-*, ignoring case and with "_" for "-".
-func (h *Head) Addressed() bool { return h.own }
+// HasSidenoteHeader reports whether a line is named Sidenote-*, ignoring case and with "_" for "-".
+func (h *Head) HasSidenoteHeader() bool { return h.own }
 
 // Coded reports whether there is a line Content-Encoding.
 func (h *Head) Coded() bool { return h.coded }

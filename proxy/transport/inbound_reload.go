@@ -26,7 +26,7 @@ func newTLS(files CertificateFiles, tell func(error), now func() time.Time) (*tl
 	if err != nil {
 		return nil, err
 	}
-	r.Tell = tell
+	r.OnReload = tell
 	outer := r.Current().Clone()
 	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return r.Current(), nil }
 	return outer, nil

@@ -16,8 +16,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Lead sends the head of an answer early, and what is written replaces the body, which can be read
-// meanwhile. An error cuts the client's answer.
+// ReplyWith sends the head of an answer early, and what is written replaces the body, which can be
+// read meanwhile. An error cuts the client's answer.
 func TestLead(t *testing.T) {
 	for name, broken := range map[string]error{"whole": nil, "broken": errors.New("broken")} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestLead(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				answer.Lead(ctx, transport.Relay{
+				answer.ReplyWith(ctx, transport.Relay{
 					Replace: []transport.Header{{Name: "Content-Type", Value: "text/event-stream"}},
 					Done:    func(o transport.Outcome) { outcomes <- o },
 				}, func(w *transport.ReplyWriter) error {

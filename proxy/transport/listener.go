@@ -26,7 +26,7 @@ type Server struct {
 func (s *Server) Serve(ln net.Listener) error {
 	g := s.guard
 	l := &listener{guard: g, Gate: NewGate(ln, GateOptions{
-		Most: g.clients.set.Most, Crowd: &g.clients.set, Reserve: g.options.Reserve,
+		MaxConnections: g.clients.set.MaxConnections, Crowd: &g.clients.set, Reserve: g.options.Reserve,
 		Refusal: g.refusal, Shed: g.options.Shed, Panicked: g.options.Panicked,
 	})}
 	defer l.Wait()

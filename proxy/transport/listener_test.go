@@ -134,7 +134,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 		"clients with networks of own": {proxies: []netip.Prefix{loopback}, heads: [4]string{proxied("2001:db8::1"), proxied("2001:db8::2"), proxied("2001:db8::3"), proxied("2001:db8:0:1::1")}, refused: [4]bool{2: true}},
 	} {
 		began, end := make(chan struct{}), make(chan struct{})
-		addresses := &transport.Addresses{Most: 2, Trusted: row.trusted}
+		addresses := &transport.Addresses{MaxConnections: 2, Trusted: row.trusted}
 		shed := make(chan string, 100)
 		ln := &transport.Listener{Listener: listen(t), Proxies: row.proxies}
 		s, addr := serveOn(t, ln, longing(began, end), transport.ServerOptions{Addresses: addresses, Shed: into(shed)}), ln.Addr().String()

@@ -12,7 +12,7 @@ func TestLinesOfMeaning(t *testing.T) {
 	type meaning struct{ addressed, coded bool }
 	got := make(chan meaning, 1)
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		got <- meaning{transport.Capture(ctx).Addressed(), transport.Capture(ctx).Coded()}
+		got <- meaning{transport.Capture(ctx).HasSidenoteHeader(), transport.Capture(ctx).Coded()}
 	}, transport.ServerOptions{})
 	for line, want := range map[string]meaning{
 		"X: sidenote-mode": {}, "Sidenote: 1": {}, "sIDENOTE-Mode: off": {addressed: true}, "SIDENOTE_X: 1": {addressed: true},

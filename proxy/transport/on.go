@@ -2,8 +2,8 @@
 
 package transport
 
-// Buffer overwrites a buffer that is returned to a pool.
-func Buffer(b []byte) {
+// PoisonBuffer overwrites a buffer that is returned to a pool.
+func PoisonBuffer(b []byte) {
 	b = b[:cap(b)]
 	for i := range b {
 		b[i] = 0xDE

@@ -12,7 +12,7 @@ import (
 // A returned buffer is overwritten completely, including the part beyond its length.
 func TestPoison(t *testing.T) {
 	b := make([]byte, 100)
-	if transport.Buffer(b[:10]); bytes.IndexByte(b, 0) >= 0 {
+	if transport.PoisonBuffer(b[:10]); bytes.IndexByte(b, 0) >= 0 {
 		t.Errorf("left %x", b)
 	}
 }

@@ -40,9 +40,9 @@ func (o OutboundOptions) Equal(p OutboundOptions) bool {
 		o.RootCAs.Equal(p.RootCAs) && slices.EqualFunc(o.Certificates, p.Certificates, same)
 }
 
-// Context opens a connection to address (host:port), or to the socket. It can serve as the
+// DialContext opens a connection to address (host:port), or to the socket. It can serve as the
 // DialContext of net/http.
-func (o OutboundOptions) Context(ctx context.Context, network, address string) (net.Conn, error) {
+func (o OutboundOptions) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if o.Socket != "" {
 		return new(net.Dialer).DialContext(ctx, "unix", o.Socket)
 	}
@@ -93,7 +93,7 @@ var ErrTLS = errors.New("TLS")
 // Conn opens a connection, with TLS unless settings is nil. Its reads and writes go through open,
 // see tcp.New. plain is the connection below TLS, or conn itself. Handshake errors wrap ErrTLS.
 func (o OutboundOptions) Conn(ctx context.Context, address string, settings *tls.Config, open tcp.Opener) (conn net.Conn, plain *tcp.Conn, err error) {
-	dialed, err := o.Context(ctx, "tcp", address)
+	dialed, err := o.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -58,7 +58,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	reload.Tell = func(err error) { told = append(told, fmt.Sprint(err)) }
+	reload.OnReload = func(err error) { told = append(told, fmt.Sprint(err)) }
 	o := transport.OutboundOptions{RootCAs: first.Pool, Certificates: []tls.Certificate{old.TLS()}, Reload: reload}
 	for i, step := range []struct {
 		change func()

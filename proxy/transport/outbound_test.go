@@ -235,7 +235,7 @@ func TestProxyFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		_, err = transport.OutboundOptions{Proxy: p}.Context(ctx, "tcp", "api.test:443")
+		_, err = transport.OutboundOptions{Proxy: p}.DialContext(ctx, "tcp", "api.test:443")
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "proxy http://***@"+address) {
 			t.Errorf("%.20q: %v", answer, err)

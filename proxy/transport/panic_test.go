@@ -29,7 +29,7 @@ func TestBodyStreamWriter(t *testing.T) {
 		how := transport.Relay{Done: func(o transport.Outcome) { outcomes <- o }}
 		switch string(ctx.Path()) {
 		case "/tap":
-			how.Tap = func([]byte) { panic("tap") }
+			how.OnPiece = func([]byte) { panic("tap") }
 		case "/done":
 			how.Done = func(o transport.Outcome) {
 				outcomes <- o

@@ -16,24 +16,24 @@ import (
 type Relay struct {
 	// Replace replaces header lines of the upstream, e.g. Sidenote-Status. At most 64.
 	Replace []Header
-	// Tell appends header lines after the upstream's, each after a line end: "\r\nA: b". It may be
-	// nil.
-	Tell func(head []byte) []byte
-	// Tap is called with each piece of the body before it is sent to the client. It must be fast
-	// and must not keep or change the piece.
-	Tap func(piece []byte)
-	// Through returns a writer that filters the body on its way to w, the client. It is closed when
+	// AppendHeaders appends header lines after the upstream's, each after a line end: "\r\nA: b".
+	// It may be nil.
+	AppendHeaders func(head []byte) []byte
+	// OnPiece is called with each piece of the body before it is sent to the client. It must be
+	// fast and must not keep or change the piece.
+	OnPiece func(piece []byte)
+	// Filter returns a writer that filters the body on its way to w, the client. It is closed when
 	// the body has ended or was cut, to flush the rest. The length may change, so the client is not
 	// told it. Nil: no filter.
-	Through func(w io.Writer) io.WriteCloser
-	// KeepBody keeps the memory of ReadBody until the handler returns, because Through reads it.
+	Filter func(w io.Writer) io.WriteCloser
+	// KeepBody keeps the memory of ReadBody until the handler returns, because Filter reads it.
 	KeepBody bool
 	// Done is called once, when the last byte was written to the client's connection or the relay
 	// failed. That is within Relay, except for an answer that switches to another protocol: then it
 	// is after the handler has returned, and Done must not use the handler's RequestCtx.
 	Done func(Outcome)
 
-	through io.WriteCloser // returned by Through
+	through io.WriteCloser // returned by Filter
 }
 
 // An Outcome is how a relayed answer ended.
@@ -59,15 +59,15 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	}
 	x, client := a.x, clientOf(ctx)
 	head := a.replyHead(client, &how)
-	if a.head.Kind == http1.BodyFixed && how.Through == nil {
+	if a.head.Kind == http1.BodyFixed && how.Filter == nil {
 		head.Length = a.head.Length
 	}
 	keep := a.head.Reusable()
 	var readErr error
 	err := Reply(ctx, head, func(w *ReplyWriter) error {
 		a.free() // the writer has a copy, and a stream may be open for long
-		if how.Through != nil {
-			how.through = how.Through(w)
+		if how.Filter != nil {
+			how.through = how.Filter(w)
 		}
 		return a.copy(w, &how, &readErr)
 	})
@@ -92,16 +92,16 @@ func (a *Answer) replyHead(client *clientConn, how *Relay) ReplyHead {
 // appendLines appends the reason and the header lines for the client.
 func (a *Answer) appendLines(dst []byte, how *Relay) []byte {
 	dst = a.head.Append(dst, how.Replace)
-	if how.Tell != nil {
-		dst = how.Tell(dst)
+	if how.AppendHeaders != nil {
+		dst = how.AppendHeaders(dst)
 	}
 	return dst
 }
 
-// Lead answers ctx's request with the upstream's head and a body by write, which may read the
-// answer, must close it, and may make other calls. The head is sent with the first piece. Tap and
-// Through of how are not called. Call Lead last in the handler, like Relay.
-func (a *Answer) Lead(ctx *fasthttp.RequestCtx, how Relay, write func(w *ReplyWriter) error) {
+// ReplyWith answers ctx's request with the upstream's head and a body by write, which may read the
+// answer, must close it, and may make other calls. The head is sent with the first piece. OnPiece
+// and Filter of how are not called. Call ReplyWith last in the handler, like Relay.
+func (a *Answer) ReplyWith(ctx *fasthttp.RequestCtx, how Relay, write func(w *ReplyWriter) error) {
 	x, client := a.x, clientOf(ctx)
 	err := Reply(ctx, a.replyHead(client, &how), write)
 	a.Close()
@@ -169,8 +169,8 @@ func (a *Answer) copyPiece(w *ReplyWriter, how *Relay, readErr *error) (n int, e
 	defer putBuffer(&w.client.guard.pieces, piece)
 	n, err = a.body.Read(http1.DataOf(*piece))
 	if n > 0 {
-		if how.Tap != nil {
-			how.Tap(http1.DataOf(*piece)[:n])
+		if how.OnPiece != nil {
+			how.OnPiece(http1.DataOf(*piece)[:n])
 		}
 		var passErr error
 		if how.through == nil {

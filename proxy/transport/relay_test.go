@@ -31,7 +31,7 @@ func TestClose(t *testing.T) {
 				answer.Close()
 				continue
 			}
-			answer.Relay(ctx, transport.Relay{Tap: func(p []byte) {
+			answer.Relay(ctx, transport.Relay{OnPiece: func(p []byte) {
 				if string(p) != "toolong" {
 					t.Errorf("tap saw %q", p)
 				}

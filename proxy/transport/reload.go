@@ -39,9 +39,9 @@ func CertificatesOnDisk(path string) CertificateFile {
 
 // A Reloader holds the last good value parsed from files. It is safe for concurrent use.
 type Reloader[T any] struct {
-	// Tell, if not nil, is called once for each reason why changed files cannot be used, and with
-	// nil when new ones are used. It must not be changed after the first call of Current.
-	Tell func(error)
+	// OnReload, if not nil, is called once for each reason why changed files cannot be used, and
+	// with nil when new ones are used. It must not be changed after the first call of Current.
+	OnReload func(error)
 
 	files []CertificateFile
 	parse func(pems [][]byte) (T, error)
@@ -100,8 +100,8 @@ func (r *Reloader[T]) Current() T {
 }
 
 func (r *Reloader[T]) tell(err error) {
-	if r.Tell != nil {
-		r.Tell(err)
+	if r.OnReload != nil {
+		r.OnReload(err)
 	}
 }
 

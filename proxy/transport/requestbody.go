@@ -35,7 +35,7 @@ type requestState struct {
 // without Relay.KeepBody after the whole request was sent. Its memory beyond 64 KiB is reserved
 // from room, unless that is nil. After an error, always an *Error, the connection will be closed:
 // answer and return. Never use ctx.PostBody, which has no limit.
-func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room) (body []byte, whole bool, err error) {
+func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room BodyMemory) (body []byte, whole bool, err error) {
 	stream, length := ctx.RequestBodyStream(), ctx.Request.Header.ContentLength()
 	state := stateOf(ctx)
 	switch {
@@ -49,7 +49,7 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room
 	if state.body == nil {
 		state.body = client.guard.bodies.Get().(*[]byte)
 	}
-	in := http1.BodyReader{Stream: stream, Limit: limit, Announced: length, Room: room}
+	in := http1.BodyReader{Stream: stream, Limit: limit, Announced: length, Memory: room}
 	if wait > 0 && (length < 0 || length > prefetched) {
 		in.Timed = func() error { return client.SetReadDeadline(time.Now().Add(wait)) }
 	}
@@ -75,7 +75,7 @@ func (c *clientConn) freeBody() {
 	c.state.body = nil
 }
 
-// errNoRoom is returned if Room has no memory for a body.
+// errNoRoom is returned if BodyMemory has no memory for a body.
 var errNoRoom = &Error{NoRoom, errors.New("no room for a request's body")}
 
 // cutShort reports whether the client has closed its side. fasthttp treats the end of a connection

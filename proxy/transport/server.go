@@ -65,7 +65,7 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	if o.hungUp != nil {
 		g.hungUp = o.hungUp
 	}
-	g.clients.set.Most, g.clients.set.Addresses, g.clients.allEnded = o.Connections, o.Addresses, make(chan struct{})
+	g.clients.set.MaxConnections, g.clients.set.Addresses, g.clients.allEnded = o.Connections, o.Addresses, make(chan struct{})
 	g.states.New = func() any { return new(requestState) }
 	g.bodies.New = func() any { return new([]byte) }
 	g.pieces.New = func() any { b := make([]byte, pieceSize); return &b }
@@ -214,7 +214,7 @@ func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool)
 	read = bodyWasRead(ctx, state.bodyRead)
 	client.freeBody()
 	client.state = nil
-	Buffer(state.reply.head)
+	PoisonBuffer(state.reply.head)
 	*state = requestState{head: Head{lines: state.head.lines[:0]}, reply: ReplyWriter{head: state.reply.head[:0]}}
 	g.states.Put(state)
 	return read

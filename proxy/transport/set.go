@@ -38,8 +38,8 @@ const rescan = 50 * time.Millisecond
 
 // A Set holds the open connections of a server.
 type Set[C Conn] struct {
-	Most      int        // maximum of open connections
-	Addresses *Addresses // counts connections by address; may be nil
+	MaxConnections int        // maximum of open connections
+	Addresses      *Addresses // counts connections by address; may be nil
 
 	mu      sync.Mutex
 	members map[C]*member
@@ -115,7 +115,7 @@ func (s *Set[C]) All() []C {
 func (s *Set[C]) Pressed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.open() >= s.Most-s.Most/4
+	return s.open() >= s.MaxConnections-s.MaxConnections/4
 }
 
 // open returns how many connections are open.
@@ -129,7 +129,7 @@ func (s *Set[C]) MakeRoom() (ok bool, closed int) {
 	s.mu.Lock()
 	open := s.open()
 	s.mu.Unlock()
-	if open < s.Most {
+	if open < s.MaxConnections {
 		return true, 0
 	}
 	closed = s.Relieve()
@@ -146,7 +146,7 @@ func (s *Set[C]) Relieve() (closed int) {
 		return 0
 	}
 	// Closing several at a time saves a search for each.
-	if closed = s.close(max(1, s.Most/64), func(*member) bool { return true }); closed == 0 {
+	if closed = s.close(max(1, s.MaxConnections/64), func(*member) bool { return true }); closed == 0 {
 		s.mu.Lock()
 		s.again = tcp.Clock() + rescan
 		s.mu.Unlock()
@@ -212,8 +212,8 @@ func (s *Set[C]) close(most int, may func(*member) bool) (closed int) {
 // Addresses counts the connections of several servers by client address. IPv6 addresses in the same
 // /64 count as one, since a client usually has a whole /64. A nil Addresses counts nothing.
 type Addresses struct {
-	Most    int            // maximum for one address
-	Trusted []netip.Prefix // proxies, which carry requests of many clients: not counted
+	MaxConnections int            // maximum for one address
+	Trusted        []netip.Prefix // proxies, which carry requests of many clients: not counted
 
 	mu     sync.Mutex
 	counts map[netip.Prefix]int
@@ -241,7 +241,7 @@ func (a *Addresses) enter(addr netip.Addr) bool {
 	network := networkOf(addr)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.counts[network] >= a.Most {
+	if a.counts[network] >= a.MaxConnections {
 		return false
 	}
 	if a.counts == nil {

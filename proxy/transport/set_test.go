@@ -33,7 +33,7 @@ func (c *conn) CloseUnused(transport.State) bool {
 // each group the oldest first. One that serves a request, or whose head is arriving, is not closed.
 func TestSetClosesUnused(t *testing.T) {
 	var closed []string
-	s := transport.Set[*conn]{Most: 9}
+	s := transport.Set[*conn]{MaxConnections: 9}
 	for _, c := range []conn{
 		{name: "serving", state: transport.Serving, age: time.Hour},
 		{name: "new head", state: transport.ReadingHead, age: transport.HeadPatience / 2},
@@ -77,8 +77,8 @@ func TestSetClosesUnused(t *testing.T) {
 // Counts of addresses go down when their connections end, in whatever order these are closed.
 func TestAddressesAreCounted(t *testing.T) {
 	var closed []string
-	a := &transport.Addresses{Most: 2}
-	data, mcp := transport.Set[*conn]{Most: 100, Addresses: a}, transport.Set[*conn]{Most: 100, Addresses: a}
+	a := &transport.Addresses{MaxConnections: 2}
+	data, mcp := transport.Set[*conn]{MaxConnections: 100, Addresses: a}, transport.Set[*conn]{MaxConnections: 100, Addresses: a}
 	addr, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8:0:1::1")
 	enter := func(s *transport.Set[*conn], from netip.Addr, c *conn) bool {
 		ok, _ := s.Enter(from)

@@ -71,8 +71,8 @@ func TestThrough(t *testing.T) {
 					return
 				}
 				answer.Relay(ctx, transport.Relay{
-					Tap:     func(p []byte) { tapped += string(p) },
-					Through: func(w io.Writer) io.WriteCloser { return &upper{to: w, err: c.err} },
+					OnPiece: func(p []byte) { tapped += string(p) },
+					Filter:  func(w io.Writer) io.WriteCloser { return &upper{to: w, err: c.err} },
 				})
 			}, transport.ServerOptions{})
 			resp, err := http.Get("http://" + addr + "/")

@@ -40,7 +40,7 @@ const (
 	ClientGone Class = "client_gone" // the client hung up
 	ClientBody Class = "client_body" // the client's body is malformed or short
 	ClientLate Class = "client_late" // the client's body came too slowly
-	NoRoom     Class = "no_room"     // no memory for the client's body, see Room
+	NoRoom     Class = "no_room"     // no memory for the client's body, see BodyMemory
 	Closed     Class = "closed"      // Upstream.Close was called
 	Internal   Class = "internal"    // a panic in Sidenote
 )
@@ -82,6 +82,6 @@ type Header = http1.Header
 // A Raw opens the raw connection that reads and writes go through, see tcp.Opener.
 type Raw = tcp.Opener
 
-// A Room limits the memory for bodies. The caller of ReadBody gives back what was taken when the
-// handler has returned, or once Answer.Sent is true.
-type Room = http1.Room
+// A BodyMemory limits the memory for bodies. The caller of ReadBody gives back what was taken when
+// the handler has returned, or once Answer.Sent is true.
+type BodyMemory = http1.BodyMemory

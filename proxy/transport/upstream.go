@@ -297,6 +297,6 @@ func connectClass(err error, otherwise Class) Class {
 
 // putBuffer returns a buffer to its pool.
 func putBuffer(pool *sync.Pool, buffer *[]byte) {
-	Buffer(*buffer)
+	PoisonBuffer(*buffer)
 	pool.Put(buffer)
 }

@@ -97,7 +97,7 @@ func TestRetrieve(t *testing.T) {
 		"b.md": "# Other\n\nParental guidance.\n",
 	})
 	b.Swap(content)
-	res, err := retrieval.Whole{Next: b}.Retrieve(t.Context(), q)
+	res, err := retrieval.WithTexts{Next: b}.Retrieve(t.Context(), q)
 	if err != nil || len(res.Sources) != 2 {
 		t.Fatalf("%+v, %v", res, err)
 	}

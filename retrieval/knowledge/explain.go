@@ -85,7 +85,7 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 			found.Document = 0
 		}
 		weightiestFirst(found.Terms)
-		told.Found = append(told.Found, found)
+		told.Hits = append(told.Hits, found)
 	}
 	return nil
 }

@@ -49,12 +49,12 @@ func TestExplainIsTrue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got.Found) != len(want.Sources) || math.Abs(got.Floor-want.Floor) > 1e-9 {
-			t.Fatalf("%d chunks above %v, found are %d above %v", len(got.Found), got.Floor, len(want.Sources), want.Floor)
+		if len(got.Hits) != len(want.Sources) || math.Abs(got.Floor-want.Floor) > 1e-9 {
+			t.Fatalf("%d chunks above %v, found are %d above %v", len(got.Hits), got.Floor, len(want.Sources), want.Floor)
 		}
 		told := map[string]bool{} // documents
 		for i, s := range want.Sources {
-			h, terms := got.Found[i], 0.
+			h, terms := got.Hits[i], 0.
 			for _, term := range h.Terms {
 				terms += term.Score
 			}
@@ -85,8 +85,8 @@ func TestExplainTerms(t *testing.T) {
 		!strings.HasPrefix(told.Terms[2].Text, "locomot") || told.Terms[2].Score != 0 {
 		t.Errorf("terms %+v", told.Terms)
 	}
-	if len(told.Found) != 1 || told.Found[0].Doc != "leave.md" || len(told.Found[0].Terms) != 2 || told.Found[0].Terms[0].Text != "parent" {
-		t.Errorf("found %+v", told.Found)
+	if len(told.Hits) != 1 || told.Hits[0].Doc != "leave.md" || len(told.Hits[0].Terms) != 2 || told.Hits[0].Terms[0].Text != "parent" {
+		t.Errorf("found %+v", told.Hits)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestExplainTerms(t *testing.T) {
 func TestExplainNothing(t *testing.T) {
 	g := basesByID{"new": knowledge.New("new"), "hr": holding(t, "hr", map[string]string{"a.md": "Parental leave."})}.group()
 	for _, q := range []retrieval.Query{{Text: "leave", Bases: refs("new")}, {Text: "the of and", Bases: refs("hr")}, {Text: "leave"}} {
-		if told, err := g.Explain(t.Context(), q); err != nil || told.Terms != nil || told.Found != nil {
+		if told, err := g.Explain(t.Context(), q); err != nil || told.Terms != nil || told.Hits != nil {
 			t.Errorf("%q: %+v, %v", q.Text, told, err)
 		}
 	}

@@ -155,7 +155,7 @@ func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Te
 	if err != nil {
 		return err
 	}
-	res.Degraded, res.Unembedded = degraded, found.why
+	res.Degraded, res.EmbedFailure = degraded, found.why
 	hits := slices.Grow(res.Hits, len(found.hits))[:len(found.hits)]
 	for i, h := range found.hits {
 		hits[i] = retrieval.Hit{At: place(h.Ref), Base: e.base(h.Ref), Score: h.Score}

@@ -100,7 +100,7 @@ const promptTexts = 4096
 
 // Prompt reports whether a search for q returns at once: the bases have few texts and a measured
 // floor, and no vectors that would require embedding the question.
-func (g *Group) Prompt(q *retrieval.Query) bool {
+func (g *Group) AnswersAtOnce(q *retrieval.Query) bool {
 	if len(q.Bases) == 1 { // a single base is not joined
 		texts, known := g.textsAtOnce(g.holder(q.Bases[0].Knowledge))
 		return known && texts <= promptTexts

@@ -119,11 +119,11 @@ func TestGroupIsOneBase(t *testing.T) {
 			if rapid.Bool().Draw(t, "filtered") {
 				q.Filter = new(drawFilter(t, 2))
 			}
-			got, err := retrieval.Whole{Next: g}.Retrieve(ctx, q)
+			got, err := retrieval.WithTexts{Next: g}.Retrieve(ctx, q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := retrieval.Whole{Next: one}.Retrieve(ctx, q)
+			want, err := retrieval.WithTexts{Next: one}.Retrieve(ctx, q)
 			if err != nil {
 				t.Fatal(err)
 			}

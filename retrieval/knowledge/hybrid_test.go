@@ -178,12 +178,12 @@ func TestHybridIsExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := g.Explain(context.Background(), q)
-		if err != nil || len(got.Found) != len(want.Sources) || got.Floor != want.Floor {
+		if err != nil || len(got.Hits) != len(want.Sources) || got.Floor != want.Floor {
 			t.Fatalf("%v: %+v, want %+v", err, got, want)
 		}
 		seen := map[string]bool{}
 		for i, s := range want.Sources {
-			h := got.Found[i]
+			h := got.Hits[i]
 			if h.Doc != s.Doc || h.Arm != s.Arm || h.Arm == retrieval.ArmNone || seen[s.Doc] {
 				t.Fatalf("%d. %+v, found is %+v", i, h, s)
 			}

@@ -46,7 +46,7 @@ func (c collection) base(t *testing.T) *knowledge.Base {
 
 func ask(t *testing.T, b *knowledge.Base, question string) retrieval.Result {
 	t.Helper()
-	res, err := retrieval.Whole{Next: b}.Retrieve(t.Context(), retrieval.Query{Text: question, Settings: retrieval.DefaultSettings()})
+	res, err := retrieval.WithTexts{Next: b}.Retrieve(t.Context(), retrieval.Query{Text: question, Settings: retrieval.DefaultSettings()})
 	if err != nil {
 		t.Fatal(err)
 	}

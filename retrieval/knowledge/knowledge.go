@@ -31,7 +31,7 @@ type Deps struct {
 	// PDF reads PDF files; if nil, they are skipped as unsupported.
 	PDF *pdf.Reader
 	// Room limits the memory in which a library reads documents; nil means no limit.
-	Room *folder.Room
+	Memory *folder.MemoryLimit
 	// Apart extracts large files for a library in a child process, if Room is limited.
 	Apart *folder.ChildReader
 	// Progress, if not nil, is called from time to time with the progress of reading, never

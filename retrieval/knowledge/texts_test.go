@@ -64,7 +64,7 @@ func TestLocate(t *testing.T) {
 		if err != nil || len(found.Sources) < 20 || found.Texts == nil || found.Sources[0].Text != "" {
 			t.Fatalf("%s: %+v, %v", name, found, err)
 		}
-		want, err := retrieval.Whole{Next: c.engine}.Retrieve(t.Context(), q)
+		want, err := retrieval.WithTexts{Next: c.engine}.Retrieve(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,7 @@ func TestDenseWeightOfALanguage(t *testing.T) {
 		if !slices.Equal(hybrid[:n], alone) {
 			t.Errorf("%s: %v, by words alone %v", q.Text, hybrid, alone)
 		}
-		res, err := retrieval.Whole{Next: g}.Retrieve(t.Context(), q)
+		res, err := retrieval.WithTexts{Next: g}.Retrieve(t.Context(), q)
 		if err != nil || res.Sources[0].Doc != fmt.Sprintf("xy%02d", doc) || res.Sources[0].Score < res.Floor {
 			t.Errorf("%s: %v first, floor %v, %v", q.Text, res.Sources[0], res.Floor, err)
 		}
@@ -91,7 +91,7 @@ func TestDenseWeightOfALanguage(t *testing.T) {
 		t.Fatal(err)
 	}
 	weights := map[string]map[float64]bool{"known": {}, "unknown": {}}
-	for _, h := range told.Found {
+	for _, h := range told.Hits {
 		weights[h.Knowledge][h.Weight] = true
 	}
 	if fmt.Sprint(weights) != "map[known:map[0.5:true] unknown:map[0:true]]" {

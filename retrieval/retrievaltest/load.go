@@ -57,7 +57,7 @@ func tenants(t *testing.T, base retrieval.Base) {
 					q.Filter = &filter.Filter{Type: filter.Ne, Key: "audience", Value: "nobody"}
 				}
 				asked := slices.Clone(q.Bases)
-				res, err := retrieval.Whole{Next: base}.Retrieve(t.Context(), q)
+				res, err := retrieval.WithTexts{Next: base}.Retrieve(t.Context(), q)
 				if got := describe(res); err != nil || got != want[i] {
 					t.Errorf("%q of %s: %v\n%s\nalone:\n%s", questions[i], q.Tenant, err, got, want[i])
 				}
@@ -140,7 +140,7 @@ func change(t *testing.T, base retrieval.Base) {
 	for range 4 {
 		readers.Go(func() {
 			for {
-				res, err := retrieval.Whole{Next: base}.Retrieve(t.Context(), query(base, text, 50))
+				res, err := retrieval.WithTexts{Next: base}.Retrieve(t.Context(), query(base, text, 50))
 				if err != nil {
 					t.Errorf("while it changes: %v", err)
 					return

@@ -221,7 +221,7 @@ func retrieve(t *testing.T, ctx context.Context, base retrieval.Base, q retrieva
 	}
 	done := make(chan answer, 1)
 	go func() {
-		res, err := retrieval.Whole{Next: base}.Retrieve(ctx, q)
+		res, err := retrieval.WithTexts{Next: base}.Retrieve(ctx, q)
 		done <- answer{res, err}
 	}()
 	select {

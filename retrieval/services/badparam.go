@@ -40,13 +40,13 @@ func parse(body []byte) (e apiError) {
 	return e
 }
 
-// MayBe reports whether an answer of that status can refuse a parameter.
-func MayBe(status int) bool { return status == 400 || status == 422 }
+// MayRefuseParam reports whether an answer of that status can refuse a parameter.
+func MayRefuseParam(status int) bool { return status == 400 || status == 422 }
 
-// Read returns the parameter, one of names, that an error answer refuses. ok is false if the
-// status is neither 400 nor 422, or the error names none of them. body must not be compressed.
-func Read(status int, body []byte, names ...string) (r Refusal, ok bool) {
-	if !MayBe(status) {
+// RefusedParam returns the parameter, one of names, that an error answer refuses. ok is false if
+// the status is neither 400 nor 422, or the error names none of them. body must not be compressed.
+func RefusedParam(status int, body []byte, names ...string) (r Refusal, ok bool) {
+	if !MayRefuseParam(status) {
 		return r, false
 	}
 	e := parse(body)

@@ -43,7 +43,7 @@ func TestReadNamesParameter(t *testing.T) {
 		"a failure":            {500, `{"error":{"message":"temperature","param":"temperature"}}`, services.Refusal{}},
 		"nothing but brackets": {400, `[[[[[[[[[["temperature"]]]]]]]]]]`, services.Refusal{}},
 	} {
-		got, ok := services.Read(c.status, []byte(c.body), "temperature", "max_tokens", "reasoning_effort", "seed", "user")
+		got, ok := services.RefusedParam(c.status, []byte(c.body), "temperature", "max_tokens", "reasoning_effort", "seed", "user")
 		if got != c.want || ok != (c.want.Param != "") {
 			t.Errorf("%s: %+v, %t, want %+v", name, got, ok, c.want)
 		}

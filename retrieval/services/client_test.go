@@ -58,7 +58,7 @@ func open(t *testing.T, s *servicestest.Service, change func(*services.EmbedOpti
 		t.Fatal(err)
 	}
 	l := &log{}
-	o := services.EmbedOptions{BaseURL: u, Model: "stub", Counter: words{}, Told: l.told}
+	o := services.EmbedOptions{BaseURL: u, Model: "stub", Counter: words{}, OnRequest: l.told}
 	if change != nil {
 		change(&o)
 	}

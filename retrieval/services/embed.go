@@ -55,11 +55,11 @@ type EmbedOptions struct {
 
 	Counter retrieval.Counter // of the model's tokens, if known
 
-	// Told is called after each request with its token count. Changed is called with a line when
-	// something stops working, and again when it works. Both may be nil, and may be called
+	// OnRequest is called after each request with its token count. Changed is called with a line
+	// when something stops working, and again when it works. Both may be nil, and may be called
 	// concurrently.
-	Told    func(Use, EmbedResult, int)
-	Changed func(line string, bad bool)
+	OnRequest func(Use, EmbedResult, int)
+	Changed   func(line string, bad bool)
 }
 
 // A Use is the kind of text to embed.
@@ -123,7 +123,7 @@ func NewEmbedder(o EmbedOptions) *Embedder {
 		base += "/v1"
 	}
 	c.remote = NewRemote(RemoteOptions{
-		BaseURL: base, Key: o.Key, Dial: o.Dial, TLS: o.TLS, Silent: c.health.Called,
+		BaseURL: base, Key: o.Key, Dial: o.Dial, TLS: o.TLS, OnHang: c.health.Called,
 		MaxAnswer: min(max(minAnswer, o.Batch*cmp.Or(o.Dimensions, maxDimensions)*numberBytes), maxEmbedAnswer),
 		Probe: func(ctx context.Context) error {
 			_, _, err := c.ask(ctx, c.remote.Ask, []string{probeInput})
@@ -171,8 +171,8 @@ func (c *Embedder) note(use Use, tokens int, err error) {
 	if result != EmbedSkipped {
 		c.health.Called(err)
 	}
-	if c.options.Told != nil {
-		c.options.Told(use, result, tokens)
+	if c.options.OnRequest != nil {
+		c.options.OnRequest(use, result, tokens)
 	}
 }
 

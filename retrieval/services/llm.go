@@ -54,7 +54,7 @@ func NewLLM(o LLMOptions) *LLM {
 	c.health.Changed = o.Changed
 	c.remote = NewRemote(RemoteOptions{
 		BaseURL: o.BaseURL.Scheme + "://" + o.BaseURL.Host, Dial: o.Dial, TLS: o.TLS,
-		MaxAnswer: maxLLMAnswer, Calls: maxLLMCalls, Patience: llmPatience, Silent: c.health.Called,
+		MaxAnswer: maxLLMAnswer, Calls: maxLLMCalls, HangAfter: llmPatience, OnHang: c.health.Called,
 		Probe: func(ctx context.Context) error {
 			_, err := c.remote.Ask(ctx, http.MethodGet, c.path+"/models", nil) // a refusal is an answer, too
 			return err

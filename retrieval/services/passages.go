@@ -34,19 +34,19 @@ const (
 
 // Passages is the outcome of embedding passages.
 type Passages struct {
-	Vectors [][]float32 // by passage; nil if the service refuses it
-	Refused int         // number of refused passages
-	Later   []bool      // by passage; refused, but may work another time
-	Why     error       // error of the last refused passage
-	Tokens  int         // used
+	Vectors   [][]float32 // by passage; nil if the service refuses it
+	Refused   int         // number of refused passages
+	Retryable []bool      // by passage; refused, but may work another time
+	Why       error       // error of the last refused passage
+	Tokens    int         // used
 }
 
 // Passages embeds passages that fit into one request, see Fit. Failed requests are retried within
 // limits. If the service refuses a request, Passages finds out which passages it refuses; if it
 // refuses all, that is an error. The Tokens of a failed call are valid, too.
 func (c *Embedder) Passages(ctx context.Context, passages []string) (Passages, error) {
-	b := batch{Embedder: c, Passages: Passages{Vectors: make([][]float32, len(passages)), Later: make([]bool, len(passages))}}
-	if err := b.fill(ctx, c.inputs(Passage, passages), b.Vectors, b.Later); err != nil {
+	b := batch{Embedder: c, Passages: Passages{Vectors: make([][]float32, len(passages)), Retryable: make([]bool, len(passages))}}
+	if err := b.fill(ctx, c.inputs(Passage, passages), b.Vectors, b.Retryable); err != nil {
 		return b.Passages, fmt.Errorf("embed passages: %w", err)
 	}
 	if b.Refused == len(passages) && b.Refused > 0 {

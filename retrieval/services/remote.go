@@ -45,11 +45,11 @@ type RemoteOptions struct {
 	// Probe checks cheaply whether a failed service answers again; its error is judged like that
 	// of a call.
 	Probe func(context.Context) error
-	// Silent, unless nil, is called when calls are skipped from now on because they hang.
-	Silent func(error)
+	// OnHang, unless nil, is called when calls are skipped from now on because they hang.
+	OnHang func(error)
 
-	Calls    int           // maximum number of concurrent calls; 0: MaxCalls
-	Patience time.Duration // time after which any call counts as hanging; 0: a second
+	Calls     int           // maximum number of concurrent calls; 0: MaxCalls
+	HangAfter time.Duration // time after which any call counts as hanging; 0: a second
 }
 
 // A Remote calls one service. The key is sent to the service's own address only: redirects are not
@@ -93,11 +93,11 @@ func NewRemote(o RemoteOptions) *Remote {
 	c.stop = stop
 	c.breaker = &breaker{
 		ctx:   ctx,
-		least: max(longFailing, o.Patience),
+		least: max(longFailing, o.HangAfter),
 		probe: o.Probe,
 		silent: func() {
-			if o.Silent != nil {
-				o.Silent(plain(context.DeadlineExceeded))
+			if o.OnHang != nil {
+				o.OnHang(plain(context.DeadlineExceeded))
 			}
 		},
 	}
@@ -182,7 +182,7 @@ type StatusError struct {
 
 // Refuses returns the parameter, one of names, that the answer refuses.
 func (e *StatusError) Refuses(names ...string) (Refusal, bool) {
-	return Read(e.Status, e.body, names...)
+	return RefusedParam(e.Status, e.body, names...)
 }
 
 // Error returns status and code. The message of the answer is left out: it is untrusted and may

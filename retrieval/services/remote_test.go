@@ -173,7 +173,7 @@ func TestCallAs(t *testing.T) {
 func TestPatience(t *testing.T) {
 	for patience, wantSkips := range map[time.Duration]bool{0: true, 4 * time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
-			c := NewRemote(RemoteOptions{BaseURL: "http://api.test", Patience: patience, Probe: func(context.Context) error { return errors.New("down") }})
+			c := NewRemote(RemoteOptions{BaseURL: "http://api.test", HangAfter: patience, Probe: func(context.Context) error { return errors.New("down") }})
 			c.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 				<-time.After(3 * time.Second) // fake time
 				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}"))}, nil

@@ -68,7 +68,7 @@ func NewReranker(o RerankOptions) *Reranker {
 	c.health.Changed = o.Changed
 	c.remote = NewRemote(RemoteOptions{
 		BaseURL: o.BaseURL.Scheme + "://" + o.BaseURL.Host, Key: o.Key, Dial: o.Dial, TLS: o.TLS,
-		MaxAnswer: maxRerankAnswer, Calls: maxRerankCalls, Patience: rerankPatience, Silent: c.health.Called,
+		MaxAnswer: maxRerankAnswer, Calls: maxRerankCalls, HangAfter: rerankPatience, OnHang: c.health.Called,
 		Probe: func(ctx context.Context) error {
 			_, err := c.remote.Ask(ctx, http.MethodGet, c.path, nil) // a refusal is an answer, too
 			return err

@@ -25,7 +25,7 @@ func Define(names []ToolName, bases []Base) []Definition {
 	list := make([]Definition, len(names))
 	for i, name := range names {
 		about, parameters := describe(name)
-		list[i] = Definition{name, about + Over(bases), json.RawMessage(parameters)}
+		list[i] = Definition{name, about + DescribeBases(bases), json.RawMessage(parameters)}
 	}
 	return list
 }
@@ -46,8 +46,8 @@ func (b *Box) Described(ids []string) []Base {
 	return bases
 }
 
-// Over returns the end of a description, which names the bases; "" if there are none.
-func Over(bases []Base) string {
+// DescribeBases returns the end of a description, which names the bases; "" if there are none.
+func DescribeBases(bases []Base) string {
 	if len(bases) == 0 {
 		return ""
 	}

@@ -51,7 +51,7 @@ func (k *Knowledge) Files(ctx context.Context, as retrieval.Query, text string, 
 	for i := range res.Sources {
 		add(&res.Sources[i], true)
 	}
-	for x := range res.Fallen.All() {
+	for x := range res.Excluded.All() {
 		switch x.Reason {
 		case retrieval.ExcludedScore, retrieval.ExcludedRerank, retrieval.ExcludedGrade:
 			src := retrieval.ExcludedSource(&x)
@@ -66,9 +66,9 @@ func (k *Knowledge) Files(ctx context.Context, as retrieval.Query, text string, 
 // grading model's score, else the reranker's, else the search's. Chunks that a model did not score
 // rank no higher than those it did.
 func relevanceOf(res *retrieval.Result) func(*retrieval.Source) float64 {
-	fallen := res.Fallen.List()
+	excluded := res.Excluded.List()
 	graded := slices.ContainsFunc(res.Sources, func(s retrieval.Source) bool { return s.GradeScore != nil }) ||
-		slices.ContainsFunc(fallen, func(x retrieval.Excluded) bool { return x.GradeScore != nil })
+		slices.ContainsFunc(excluded, func(x retrieval.Excluded) bool { return x.GradeScore != nil })
 	scoreOf := func(grade, rerank *float64) (score float64, ok bool) {
 		of := rerank
 		if graded {
@@ -84,8 +84,8 @@ func relevanceOf(res *retrieval.Result) func(*retrieval.Source) float64 {
 		score, _ := scoreOf(res.Sources[i].GradeScore, res.Sources[i].RerankScore)
 		least = min(least, score)
 	}
-	for i := range fallen {
-		score, _ := scoreOf(fallen[i].GradeScore, fallen[i].RerankScore)
+	for i := range excluded {
+		score, _ := scoreOf(excluded[i].GradeScore, excluded[i].RerankScore)
 		least = min(least, score)
 	}
 	return func(s *retrieval.Source) float64 {

@@ -10,11 +10,11 @@ var ErrNoRoom = errors.New("no room is left for results in this conversation")
 
 // fits reports whether a content fits into the caller's token budget.
 func (c *Caller) fits(content string) bool {
-	if c.Room == 0 {
+	if c.MaxTokens == 0 {
 		return true
 	}
 	n, _ := c.Counter.Count(content)
-	return n <= c.Room
+	return n <= c.MaxTokens
 }
 
 // most returns the content for the largest number of items, up to n, that fits; ErrNoRoom if not

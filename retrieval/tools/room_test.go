@@ -42,25 +42,25 @@ func TestRoom(t *testing.T) {
 	box, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	rapid.Check(t, func(rt *rapid.T) {
 		name, arguments := anyCall(rt)
-		c.Room = 0
+		c.MaxTokens = 0
 		free := box.Call(rt.Context(), c, name, []byte(arguments))
 		if free.Err != nil {
 			rt.Fatalf("%s %s: %v", name, arguments, free.Err)
 		}
 		whole, _ := c.Counter.Count(free.Content)
-		c.Room = rapid.IntRange(1, whole+10).Draw(rt, "room")
+		c.MaxTokens = rapid.IntRange(1, whole+10).Draw(rt, "room")
 		res := box.Call(rt.Context(), c, name, []byte(arguments))
 		n, _ := c.Counter.Count(res.Content)
 		switch {
 		case errors.Is(res.Err, tools.ErrNoRoom):
-			if res.Content != `{"error":"no room is left for results in this conversation"}` || res.Data != nil || c.Room >= min(whole, 600) && !strings.Contains(free.Content, "Nothing fits") {
-				rt.Fatalf("%s %s: no room in %d of %d: %s", name, arguments, c.Room, whole, res.Content)
+			if res.Content != `{"error":"no room is left for results in this conversation"}` || res.Data != nil || c.MaxTokens >= min(whole, 600) && !strings.Contains(free.Content, "Nothing fits") {
+				rt.Fatalf("%s %s: no room in %d of %d: %s", name, arguments, c.MaxTokens, whole, res.Content)
 			}
-		case res.Err != nil || n > c.Room || res.Data == nil:
-			rt.Fatalf("%s %s: %d tokens of %d, %v: %s", name, arguments, n, c.Room, res.Err, res.Content)
-		case c.Room >= whole && res.Content != free.Content:
+		case res.Err != nil || n > c.MaxTokens || res.Data == nil:
+			rt.Fatalf("%s %s: %d tokens of %d, %v: %s", name, arguments, n, c.MaxTokens, res.Err, res.Content)
+		case c.MaxTokens >= whole && res.Content != free.Content:
 			rt.Fatalf("%s %s: %s, without a bound %s", name, arguments, res.Content, free.Content)
-		case c.Room < whole && len(res.Sources) > len(free.Sources) && name != tools.Recall: // shortened passages of Recall may not be adjacent any more
+		case c.MaxTokens < whole && len(res.Sources) > len(free.Sources) && name != tools.Recall: // shortened passages of Recall may not be adjacent any more
 			rt.Fatalf("%s %s: %d sources, without a bound %d", name, arguments, len(res.Sources), len(free.Sources))
 		}
 	})
@@ -79,14 +79,14 @@ func TestRoomForSome(t *testing.T) {
 		{120, "read_knowledge", `{"refs":["staff:guide.md:0","staff:` + strings.Repeat("long/", 90) + `:0"]}`, "Not found: 1 of the refs\n", "long"},
 		{90, "recall", `{"query":"badge tricycles"}`, "velocity", ""},
 	} {
-		c.Room = row.room
+		c.MaxTokens = row.room
 		res := box.Call(t.Context(), c, row.name, []byte(row.arguments))
 		if res.Err != nil || !strings.Contains(res.Content, row.want) || row.gone != "" && strings.Contains(res.Content, row.gone) {
 			t.Errorf("%s: %s, %v", row.name, res.Content, res.Err)
 		}
 	}
 	// A max_tokens in which nothing fits is distinguished from an empty result.
-	c.Room = 0
+	c.MaxTokens = 0
 	box, c = open(t, map[string][]chunk.Document{"staff": {{ID: strings.Repeat("ants", 200), Text: "Ants march."}}})
 	res := box.Call(t.Context(), c, tools.Recall, []byte(`{"query":"ants march","max_tokens":50}`))
 	if want := `"note":"Nothing fits into max_tokens."`; res.Err != nil || !strings.Contains(res.Content, want) {

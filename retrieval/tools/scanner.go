@@ -94,8 +94,8 @@ func (s *XMLScanner) Close() (pass []byte) {
 	return s.out
 }
 
-// Said returns how many bytes of the answer count: all, or those before an invented result.
-func (s *XMLScanner) Said() int {
+// AnswerBytes returns how many bytes of the answer count: all, or those before an invented result.
+func (s *XMLScanner) AnswerBytes() int {
 	if s.said >= 0 {
 		return s.said
 	}

@@ -168,8 +168,8 @@ func wholeXmlcalls(t interface{ Fatalf(string, ...any) }, answer string) (text s
 	if made := len(s.Calls()) > 0 && madeUp.MatchString(left); !ok || left != "" && !made {
 		t.Fatalf("text and calls are %q of %q", together.String(), answer)
 	}
-	if s.Said() != together.Len() {
-		t.Fatalf("%d bytes are said, want %d of %q", s.Said(), together.Len(), answer)
+	if s.AnswerBytes() != together.Len() {
+		t.Fatalf("%d bytes are said, want %d of %q", s.AnswerBytes(), together.Len(), answer)
 	}
 	return passed.String(), s.Calls()
 }

@@ -43,11 +43,11 @@ type Box struct {
 
 // A Caller is the party for which a tool is called.
 type Caller struct {
-	Query   retrieval.Query   // with tenant, bases, filter, settings and encoding
-	Policy  *rewrite.Policy   // formats the sources
-	Counter retrieval.Counter // counts tokens
-	FirstID int               // id of the first source in the result, from 1
-	Room    int               // maximum tokens of CallResult.Content, except of an error; 0: no limit
+	Query     retrieval.Query   // with tenant, bases, filter, settings and encoding
+	Policy    *rewrite.Policy   // formats the sources
+	Counter   retrieval.Counter // counts tokens
+	FirstID   int               // id of the first source in the result, from 1
+	MaxTokens int               // maximum tokens of CallResult.Content, except of an error; 0: no limit
 }
 
 // NewCaller returns a Caller for a policy and a model, without earlier sources. Results are
@@ -65,12 +65,12 @@ func NewCaller(p *rewrite.Policy, m rewrite.Model) Caller {
 
 // A CallResult is the result of a tool call.
 type CallResult struct {
-	Content string             // text for the model
-	Data    any                // the same for programs; nil if the call was refused or failed
-	Sources []retrieval.Source // sources in Content, with ids from Caller.FirstID on
-	Hits    int                // number of results, in units of the tool
-	Nothing string             // why nothing was found, in words; "" if something was
-	Err     error              // why there is no result: an *ArgumentError, ErrNoRoom, or a failed search
+	Content     string             // text for the model
+	Data        any                // the same for programs; nil if the call was refused or failed
+	Sources     []retrieval.Source // sources in Content, with ids from Caller.FirstID on
+	Hits        int                // number of results, in units of the tool
+	EmptyReason string             // why nothing was found, in words; "" if something was
+	Err         error              // why there is no result: an *ArgumentError, ErrNoRoom, or a failed search
 
 	render func(first int) string // Content with source ids from first on; nil without sources
 }
@@ -175,7 +175,7 @@ func (b *Box) search(ctx context.Context, c Caller, arguments []byte) (CallResul
 	}
 	out := FoundHits{Note: note(found.Reason, found.Partial, len(hits))}
 	content, err := c.most(len(hits), func(n int) string { out.Hits = hits[:n]; return encode(out) })
-	return CallResult{Content: content, Data: out, Hits: len(out.Hits), Nothing: nothing(out.Note, len(out.Hits))}, err
+	return CallResult{Content: content, Data: out, Hits: len(out.Hits), EmptyReason: nothing(out.Note, len(out.Hits))}, err
 }
 
 // line neutralises a text of a document and puts it on one line.
@@ -261,7 +261,7 @@ func (b *Box) read(ctx context.Context, c Caller, arguments []byte) (CallResult,
 		c.FirstID = first
 		return c.reading(read)
 	}
-	return CallResult{Content: out.Content, Data: out, Sources: read.Sources, Hits: len(read.Sources), Nothing: nothing(out.Content, len(read.Sources)), render: render}, nil
+	return CallResult{Content: out.Content, Data: out, Sources: read.Sources, Hits: len(read.Sources), EmptyReason: nothing(out.Content, len(read.Sources)), render: render}, nil
 }
 
 func names(refs []Ref) []string {
@@ -311,7 +311,7 @@ func (b *Box) files(ctx context.Context, c Caller, arguments []byte) (CallResult
 	}
 	out := Documents{Note: note(res.Reason, res.Partial, len(files))}
 	content, err := c.most(len(files), func(n int) string { out.Documents = documents[:n]; return encode(out) })
-	return CallResult{Content: content, Data: out, Hits: len(out.Documents), Nothing: nothing(out.Note, len(out.Documents))}, err
+	return CallResult{Content: content, Data: out, Hits: len(out.Documents), EmptyReason: nothing(out.Note, len(out.Documents))}, err
 }
 
 // A Passage is a passage found by recall.
@@ -354,8 +354,8 @@ func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (CallResul
 	if len(paths) > maxRefs || slices.Contains(paths, "") {
 		return CallResult{}, &ArgumentError{"file_paths", fmt.Sprintf("takes up to %d paths, as search_files gives them", maxRefs)}
 	}
-	if c.Room > 0 {
-		room = min(room, c.Room)
+	if c.MaxTokens > 0 {
+		room = min(room, c.MaxTokens)
 	}
 	render := func(passages []Recalled) string { return c.Policy.SourceBlocks(sourcesOf(passages), c.FirstID) }
 	got, err := b.Knowledge.Recall(ctx, c.Query, query, paths, room, func(passages []Recalled) int {
@@ -367,7 +367,7 @@ func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (CallResul
 	}
 	out := Passages{Passages: make([]Passage, len(got.Passages)), NotFound: got.Missing, Content: render(got.Passages), Note: note(got.Reason, got.Partial, len(got.Passages))}
 	if got.NoRoom {
-		if room == c.Room {
+		if room == c.MaxTokens {
 			return CallResult{}, ErrNoRoom
 		}
 		out.Note = "Nothing fits into max_tokens."
@@ -390,9 +390,9 @@ func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (CallResul
 	}
 	res := CallResult{Content: content, Data: out, Sources: sourcesOf(got.Passages), Hits: len(got.Passages)}
 	if len(got.Passages) == 0 {
-		res.Nothing = out.Note
+		res.EmptyReason = out.Note
 		for _, path := range out.NotFound {
-			res.Nothing += "\nNot found: " + c.line(path)
+			res.EmptyReason += "\nNot found: " + c.line(path)
 		}
 	}
 	if len(got.Passages) > 0 {

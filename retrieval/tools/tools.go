@@ -57,8 +57,8 @@ type Hit struct {
 	Score         float64 // retrieval.Relevance, from 0 to 1, comparable between bases
 }
 
-// A Found is the result of a search.
-type Found struct {
+// A SearchResult is the result of a search.
+type SearchResult struct {
 	Hits    []Hit            // best first
 	Reason  retrieval.Reason // why it is empty or incomplete
 	Partial bool             // a base was late or failed
@@ -68,9 +68,9 @@ type Found struct {
 const snippetBytes = 320
 
 // Search returns up to topK chunks; topK is at least 1. as is the caller's query, without a text.
-func (k *Knowledge) Search(ctx context.Context, as retrieval.Query, text string, topK int) (Found, error) {
+func (k *Knowledge) Search(ctx context.Context, as retrieval.Query, text string, topK int) (SearchResult, error) {
 	res, err := k.search(ctx, as, text, func(s *retrieval.Settings) { s.TopK = topK })
-	found := Found{Hits: make([]Hit, len(res.Sources)), Reason: res.Reason, Partial: res.Partial}
+	found := SearchResult{Hits: make([]Hit, len(res.Sources)), Reason: res.Reason, Partial: res.Partial}
 	wanted := k.termsOf(text)
 	for i := range res.Sources {
 		s := &res.Sources[i]

@@ -34,7 +34,7 @@ func TestContractOfAnAPI(t *testing.T) {
 	retrievaltest.Run(t, func(t *testing.T, docs []retrievaltest.Document) retrieval.Base {
 		s := newService(t, stub(docs))
 		b := breakable{open(t, s.URL, nil), s}
-		<-b.Asked()
+		<-b.FirstRead()
 		return b
 	})
 }
@@ -80,7 +80,7 @@ func (l library) Store(id string) (explain.Store, bool) {
 }
 
 func (l library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	return retrieval.Whole{Next: l}.Retrieve(ctx, q)
+	return retrieval.WithTexts{Next: l}.Retrieve(ctx, q)
 }
 
 // newCentral starts a Sidenote's admin port and a base that searches it.
@@ -114,7 +114,7 @@ func newCentral(t *testing.T) central {
 	})
 	s := newService(t, front)
 	c := central{breakable{open(t, s.URL, nil), s}, embedded}
-	<-c.Asked() // the first state, of the empty base, must not arrive after a change
+	<-c.FirstRead() // the first state, of the empty base, must not arrive after a change
 	return c
 }
 
@@ -138,7 +138,7 @@ func TestASidenoteGivesItsOwnSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := retrieval.Whole{Next: c.embedded}.Retrieve(t.Context(), query(text))
+		want, err := retrieval.WithTexts{Next: c.embedded}.Retrieve(t.Context(), query(text))
 		if err != nil {
 			t.Fatal(err)
 		}

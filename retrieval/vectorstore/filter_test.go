@@ -78,7 +78,7 @@ func TestStrayingIsTold(t *testing.T) {
 			told = append(told, fmt.Sprint(bad, " ", line))
 		}
 	})
-	<-b.Asked()
+	<-b.FirstRead()
 	q := query("leave")
 	if res, err := b.Retrieve(t.Context(), q); err != nil || len(res.Sources) != 3 || b.Trouble() != nil {
 		t.Errorf("without a filter: %+v, %v, %q", res, err, b.Trouble())

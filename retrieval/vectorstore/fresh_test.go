@@ -28,7 +28,7 @@ func TestCachesFollowTheStore(t *testing.T) {
 		now.ServeHTTP(w, r)
 	}))
 	base := open(t, s.URL, nil)
-	<-base.Asked()
+	<-base.FirstRead()
 	memory, err := cache.NewMemory(1 << 20)
 	if err != nil {
 		t.Fatal(err)

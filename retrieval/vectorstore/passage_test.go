@@ -46,7 +46,7 @@ func TestPassage(t *testing.T) {
 		"/files/endless/content?page=again": `{"data":[{"type":"text","text":"x"}],"has_more":true,"next_page":"again"}`,
 	}))
 	b := open(t, s.URL, nil)
-	<-b.Asked()
+	<-b.FirstRead()
 	for _, row := range []struct {
 		doc        string
 		first, end int
@@ -112,7 +112,7 @@ func TestPassageHidden(t *testing.T) {
 		"/files/secret/content": `{"data":[{"type":"text","text":"Zephyr"}]}`, "/files/untold/content": `{"data":[{"type":"text","text":"Zephyr"}]}`,
 	}))
 	b := open(t, s.URL, nil)
-	<-b.Asked()
+	<-b.FirstRead()
 	for doc, requests := range map[string]int{
 		"secret": 1, "untold": 1, "other": 1, "nothere": 1, "": 0, "..": 0, ".": 0, "../../files": 0, "a/../../x": 0, `..\x`: 0, "%2e%2e/x": 0, "%2e%2e%2fx": 0,
 		"a\nb": 0, strings.Repeat("x", 600): 0,
@@ -169,7 +169,7 @@ func TestPassageFaults(t *testing.T) {
 			}
 		}))
 		b := open(t, s.URL, func(o *vectorstore.Options) { o.Key = func() string { return secret } })
-		<-b.Asked()
+		<-b.FirstRead()
 		q, p := passageOf("f", 0, 9)
 		list, err := b.Passage(t.Context(), q, p)
 		if len(list) > 0 || errors.Is(err, retrieval.ErrNoHit) != c.missing || errors.Is(err, retrieval.ErrUnavailable) == c.missing {

@@ -94,7 +94,7 @@ func newBase(o Options) (b *Base, ctx context.Context) {
 	b.health.Subject = fmt.Sprintf("knowledge %s: vector store %s at %s", o.Knowledge, o.Store, o.BaseURL.Host)
 	b.health.Every, b.health.Changed = lookEvery, o.Changed
 	b.api = newAPI(services.NewRemote(services.RemoteOptions{
-		BaseURL: apiURL(o.BaseURL), Key: o.Key, Dial: o.Dial, TLS: o.TLS, Silent: b.health.Called,
+		BaseURL: apiURL(o.BaseURL), Key: o.Key, Dial: o.Dial, TLS: o.TLS, OnHang: b.health.Called,
 		Probe: func(ctx context.Context) error { _, err := b.api.state(ctx); return err },
 	}), o.Store)
 	return b, ctx
@@ -108,8 +108,8 @@ func (b *Base) Close() error {
 	return nil
 }
 
-// Asked returns a channel that is closed after the first attempt to read the store's state.
-func (b *Base) Asked() <-chan struct{} { return b.first }
+// FirstRead returns a channel that is closed after the first attempt to read the store's state.
+func (b *Base) FirstRead() <-chan struct{} { return b.first }
 
 // Trouble returns what does not work at present, a line each; nil if all is well.
 func (b *Base) Trouble() []string { return b.health.Lines() }

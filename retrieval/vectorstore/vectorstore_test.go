@@ -80,7 +80,7 @@ func TestNobodyThere(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	b := open(t, gone.URL, nil)
-	<-b.Asked()
+	<-b.FirstRead()
 	res, err := b.Retrieve(t.Context(), query("leave"))
 	if !errors.Is(err, retrieval.ErrUnavailable) || res.Reason != retrieval.ReasonError {
 		t.Errorf("%q, %v", res.Reason, err)
@@ -112,7 +112,7 @@ func TestRequest(t *testing.T) {
 	f := func(path, store, want string, change func(*retrieval.Query)) {
 		t.Helper()
 		b := open(t, s.URL+path, func(o *vectorstore.Options) { o.Store, o.Key = store, func() string { return "sk-1" } })
-		<-b.Asked()
+		<-b.FirstRead()
 		q := query("How long?")
 		if change != nil {
 			change(&q)

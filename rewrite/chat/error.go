@@ -84,9 +84,9 @@ func (r *Request) validUTF8(n int, m *message, valid Validity) bool {
 	return valid(n, read)
 }
 
-// SoundAround reports whether all parsers read the body outside of Messages alike. It assumes
-// that each of the Messages is valid UTF-8 and does not check them.
-func (r *Request) SoundAround() bool {
+// ValidOutsideMessages reports whether all parsers read the body outside of Messages alike. It
+// assumes that each of the Messages is valid UTF-8 and does not check them.
+func (r *Request) ValidOutsideMessages() bool {
 	if r.ambiguous || r.seen&markWide == 0 {
 		return !r.ambiguous
 	}

@@ -38,9 +38,9 @@ func Insert(r *Request, n int, list []NewMessage) (offset int, text []byte) {
 	return offset, text
 }
 
-// BehindOperator returns the index of the first message whose role is neither system nor
+// AfterSystem returns the index of the first message whose role is neither system nor
 // developer, or the number of messages if there is none.
-func BehindOperator(r *Request) int {
+func AfterSystem(r *Request) int {
 	for n := range r.Messages {
 		if role := RoleOf(r, n); role != "system" && role != "developer" {
 			return n
@@ -51,14 +51,14 @@ func BehindOperator(r *Request) int {
 
 // BeforeLastUser returns the index of the last user message. If that message is between a tool
 // call and its result, it returns the index of the message with the call. Without a user message
-// it returns BehindOperator.
+// it returns AfterSystem.
 func BeforeLastUser(r *Request) int {
 	n := len(r.Messages) - 1
 	for n >= 0 && RoleOf(r, n) != "user" {
 		n--
 	}
 	if n < 0 {
-		return BehindOperator(r)
+		return AfterSystem(r)
 	}
 	for answers := n + 1; answers < len(r.Messages); answers++ {
 		switch RoleOf(r, answers) {

@@ -36,7 +36,7 @@ func TestInsert(t *testing.T) {
 		for _, at := range []struct {
 			n    int
 			want string
-		}{{chat.BehindOperator(r), c.behind}, {chat.BeforeLastUser(r), c.beforeLastUser}} {
+		}{{chat.AfterSystem(r), c.behind}, {chat.BeforeLastUser(r), c.beforeLastUser}} {
 			offset, text := chat.Insert(r, at.n, []chat.NewMessage{{Role: "user", Text: "\"x\n"}})
 			got := string(r.Body[:offset]) + string(text) + string(r.Body[offset:])
 			if want := `{"messages":` + at.want + `}`; got != want {

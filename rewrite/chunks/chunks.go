@@ -55,15 +55,15 @@ func (r Role) known() bool { return r == RoleSystem || r == RoleUser || r == Rol
 // A Chunk is one entry of an agent's memory. ID, Type and Content are required, and Role for an
 // Agent.
 type Chunk struct {
-	ID        string // unique; 1 to 128 printable characters without < > & "
-	Type      Type
-	Role      string // user or assistant for an Agent; otherwise it helps to select the tag
-	Action    string
-	Subtype   string
-	Content   Content
-	Priority  json.Number // a whole number; "" means DefaultPriority. Higher is kept longer under FitPriority
-	Whole     bool        // must not be cut (truncatable: false)
-	CreatedAt string      // only shown; chunks are ordered as in the list
+	ID         string // unique; 1 to 128 printable characters without < > & "
+	Type       Type
+	Role       string // user or assistant for an Agent; otherwise it helps to select the tag
+	Action     string
+	Subtype    string
+	Content    Content
+	Priority   json.Number // a whole number; "" means DefaultPriority. Higher is kept longer under FitPriority
+	NoTruncate bool        // must not be cut (truncatable: false)
+	CreatedAt  string      // only shown; chunks are ordered as in the list
 
 	// Metadata holds values to show as attributes: tool, call_id, status and others. Strings are
 	// shown as they are, nil not at all, anything else as JSON. Parse decodes JSON as string,

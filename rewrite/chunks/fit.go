@@ -33,7 +33,7 @@ func (a *assembly) fit() error {
 		around := a.around(i)
 		room := budget - a.used - around
 		if blk.tokens > room {
-			if cut = a.options.Truncate && !a.list[i].Whole && a.shorten(blk, room); !cut {
+			if cut = a.options.Truncate && !a.list[i].NoTruncate && a.shorten(blk, room); !cut {
 				a.leaveOut(blk, full, room)
 				continue
 			}
@@ -50,7 +50,7 @@ func (a *assembly) fit() error {
 func (a *assembly) refuseOversize() error {
 	for i := range a.blocks {
 		blk := &a.blocks[i]
-		if blk.out != "" || a.options.Truncate && !a.list[i].Whole {
+		if blk.out != "" || a.options.Truncate && !a.list[i].NoTruncate {
 			continue
 		}
 		if alone := a.alone(blk); alone > a.options.maxTokens() {
@@ -80,8 +80,8 @@ func limit(full ExcludeReason) string {
 // byPriority compares two chunks by the order in which they are tried. With truncate, those that
 // must not be cut come first, as among components.
 func byPriority(x, y *Chunk, truncate bool) int {
-	if truncate && x.Whole != y.Whole {
-		if x.Whole {
+	if truncate && x.NoTruncate != y.NoTruncate {
+		if x.NoTruncate {
 			return -1
 		}
 		return 1

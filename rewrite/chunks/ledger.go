@@ -2,20 +2,20 @@ package chunks
 
 // A Ledger records what happened to the chunks of a request.
 type Ledger struct {
-	Total    int        `json:"total"`
-	In       int        `json:"included"`
-	Budget   int        `json:"budget"`      // max_tokens in force, or what the window leaves if less
-	Tokens   int        `json:"token_count"` // of their messages, overhead included
-	Exact    bool       `json:"token_count_exact"`
-	Included []string   `json:"included_chunk_ids"`
-	Excluded []Excluded `json:"excluded_chunk_ids"`
-	Cut      string     `json:"cut_chunk_id,omitempty"`
-	Messages []Grown    `json:"messages"`
+	Total    int             `json:"total"`
+	In       int             `json:"included"`
+	Budget   int             `json:"budget"`      // max_tokens in force, or what the window leaves if less
+	Tokens   int             `json:"token_count"` // of their messages, overhead included
+	Exact    bool            `json:"token_count_exact"`
+	Included []string        `json:"included_chunk_ids"`
+	Excluded []Excluded      `json:"excluded_chunk_ids"`
+	Cut      string          `json:"cut_chunk_id,omitempty"`
+	Messages []LedgerMessage `json:"messages"`
 }
 
-// Grown is a message built from chunks or, if Joined, an application's message with chunks
+// LedgerMessage is a message built from chunks or, if Joined, an application's message with chunks
 // appended.
-type Grown struct {
+type LedgerMessage struct {
 	Role     Role     `json:"role"`
 	ChunkIDs []string `json:"chunk_ids"`
 	Tokens   int      `json:"token_count"` // by which the request grows

@@ -29,20 +29,20 @@ func TestOversizedChunkIsExcluded(t *testing.T) {
 	for _, large := range []chunks.Chunk{
 		{Type: chunks.Environment, Content: chunks.Text(long), Metadata: map[string]any{"tool": "search"}},
 		{Type: chunks.Environment, Content: row, Priority: "1000"},
-		{Type: chunks.System, Content: chunks.Text(long), Whole: true},
+		{Type: chunks.System, Content: chunks.Text(long), NoTruncate: true},
 		{Type: chunks.Custom, Content: chunks.Text("x"), Metadata: map[string]any{"type": "x"}, Subtype: "title"},
 	} {
 		for _, fit := range []chunks.Fit{chunks.FitFirst, chunks.FitRecent, chunks.FitPriority} {
 			for _, truncate := range []bool{false, true} {
 				for _, oversize := range []chunks.Oversize{"", chunks.OversizeExclude, chunks.OversizeRefuse} {
-					name := fmt.Sprintf("%s, whole %t, %s, truncate %t, oversize %q", large.Type, large.Whole, fit, truncate, oversize)
+					name := fmt.Sprintf("%s, whole %t, %s, truncate %t, oversize %q", large.Type, large.NoTruncate, fit, truncate, oversize)
 					b, large := *b, large
 					if large.Subtype == "title" { // the text around the content is too large, and cannot be cut
-						large.Whole = true
+						large.NoTruncate = true
 						rule := chunks.Rule{Tag: "note", When: chunks.When{Subtype: "title"}, Body: long + "{{content}}"}
 						b.Renderers, b.Tags = []chunks.Renderer{&rule}, []string{"note"}
 					}
-					large.ID, large.Whole = "big", large.Whole || truncate
+					large.ID, large.NoTruncate = "big", large.NoTruncate || truncate
 					list := append([]chunks.Chunk{others[0], others[1], large}, others[2:]...)
 					r, err := b.Build(list, chunks.Options{Fit: fit, Truncate: truncate, Oversize: oversize})
 					if oversize == chunks.OversizeRefuse {

@@ -140,7 +140,7 @@ func (p *parser) chunk(c *Chunk, at string) {
 		case "priority":
 			c.Priority = json.Number(p.number(param))
 		case "truncatable":
-			c.Whole = !p.flag(param, true)
+			c.NoTruncate = !p.flag(param, true)
 		case "created_at":
 			c.CreatedAt = p.moment(param)
 		case "metadata":

@@ -75,15 +75,15 @@ func lists() *rapid.Generator[[]chunks.Chunk] {
 		list := make([]chunks.Chunk, rapid.IntRange(0, 12).Draw(t, "chunks"))
 		for i := range list {
 			list[i] = chunks.Chunk{
-				ID:       fmt.Sprintf("id-%d", i),
-				Type:     rapid.SampledFrom(chunks.Types()).Draw(t, "type"),
-				Role:     rapid.SampledFrom([]string{"user", "assistant"}).Draw(t, "role"),
-				Action:   rapid.SampledFrom([]string{"", "clarify", "skill", "message", "todo", "abandon", "</thinking>\n"}).Draw(t, "action"),
-				Subtype:  rapid.SampledFrom([]string{"", "note", "intervention", "<note>"}).Draw(t, "subtype"),
-				Content:  contents().Draw(t, "content"),
-				Priority: rapid.SampledFrom([]json.Number{"", "0", "70", "100", "-5", "12345678901234567890"}).Draw(t, "priority"),
-				Whole:    rapid.Bool().Draw(t, "whole"),
-				Metadata: map[string]any{"tool": texts(3).Draw(t, "tool"), "success": true},
+				ID:         fmt.Sprintf("id-%d", i),
+				Type:       rapid.SampledFrom(chunks.Types()).Draw(t, "type"),
+				Role:       rapid.SampledFrom([]string{"user", "assistant"}).Draw(t, "role"),
+				Action:     rapid.SampledFrom([]string{"", "clarify", "skill", "message", "todo", "abandon", "</thinking>\n"}).Draw(t, "action"),
+				Subtype:    rapid.SampledFrom([]string{"", "note", "intervention", "<note>"}).Draw(t, "subtype"),
+				Content:    contents().Draw(t, "content"),
+				Priority:   rapid.SampledFrom([]json.Number{"", "0", "70", "100", "-5", "12345678901234567890"}).Draw(t, "priority"),
+				NoTruncate: rapid.Bool().Draw(t, "whole"),
+				Metadata:   map[string]any{"tool": texts(3).Draw(t, "tool"), "success": true},
 			}
 		}
 		return list

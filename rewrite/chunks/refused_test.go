@@ -110,9 +110,9 @@ func TestRuleRefused(t *testing.T) {
 		{chunks.Rule{Tag: "a-"}, `tag: "a-" is not a legal name: 1 to 64 ASCII letters, digits, '_', '-' and '.', a letter first and no sign last`},
 		{chunks.Rule{Tag: "a", When: chunks.When{Type: "tool"}}, `when.type: "tool" is not a type; use system, agent, workflow, delegation, environment, working_flow, output or custom`},
 		{chunks.Rule{Tag: "a", As: "tool"}, `role: "tool" is not a role; use system, user or assistant`},
-		{chunks.Rule{Tag: "a", Attributes: []chunks.Shown{{Name: "1"}}}, `attributes[0]: "1" is not a legal name: 1 to 64 ASCII letters, digits, '_', '-' and '.', a letter first and no sign last`},
-		{chunks.Rule{Tag: "a", Attributes: []chunks.Shown{{Name: "id"}, {Name: "id"}}}, `attributes[1]: "id" stands twice`},
-		{chunks.Rule{Tag: "a", Attributes: []chunks.Shown{{Name: "x", From: "tool"}}}, `attributes[0].x: "tool" is neither a field (id, type, role, action, subtype, priority, created_at) nor metadata.KEY`},
+		{chunks.Rule{Tag: "a", Attributes: []chunks.AttributeRule{{Name: "1"}}}, `attributes[0]: "1" is not a legal name: 1 to 64 ASCII letters, digits, '_', '-' and '.', a letter first and no sign last`},
+		{chunks.Rule{Tag: "a", Attributes: []chunks.AttributeRule{{Name: "id"}, {Name: "id"}}}, `attributes[1]: "id" stands twice`},
+		{chunks.Rule{Tag: "a", Attributes: []chunks.AttributeRule{{Name: "x", From: "tool"}}}, `attributes[0].x: "tool" is neither a field (id, type, role, action, subtype, priority, created_at) nor metadata.KEY`},
 		{chunks.Rule{Tag: "a", Body: "plain"}, `body: "plain" is neither text, json nor a template with {{content}} or another placeholder`},
 		{chunks.Rule{Tag: "a", Body: "{{content}} {{tool}}"}, `body: {{tool}} is no placeholder; use content, id, type, role, action, subtype, priority, created_at or metadata.KEY in double braces`},
 	} {

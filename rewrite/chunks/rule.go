@@ -12,7 +12,7 @@ type Rule struct {
 	When       When
 	As         Role // role of the message; "" means the table's
 	Tag        string
-	Attributes []Shown // nil means the id only
+	Attributes []AttributeRule // nil means the id only
 	// Body is "text" or "", for the content as it is; "json", for the content as JSON; or a
 	// template with {{content}}, {{metadata.KEY}} or the name of another field in braces.
 	Body string
@@ -28,10 +28,10 @@ type When struct {
 	Metadata        map[string]any
 }
 
-// Shown is an attribute of a Rule and the source of its value: the name of a chunk's field (id,
-// type, role, action, subtype, priority or created_at), or metadata.KEY. If From is "", the
+// AttributeRule is an attribute of a Rule and the source of its value: the name of a chunk's field
+// (id, type, role, action, subtype, priority or created_at), or metadata.KEY. If From is "", the
 // attribute's own name is looked up among the fields and then in the metadata.
-type Shown struct{ Name, From string }
+type AttributeRule struct{ Name, From string }
 
 // TagsOf returns the tags that rules write.
 func TagsOf(rules []Rule) (names []string) {
@@ -202,7 +202,7 @@ func (r *Rule) Role(c *Chunk) Role {
 func (r *Rule) Render(c *Chunk) Element {
 	shown := r.Attributes
 	if shown == nil {
-		shown = []Shown{{Name: "id"}}
+		shown = []AttributeRule{{Name: "id"}}
 	}
 	e := Element{Tag: r.Tag, Body: r.body(c), Attributes: make([]Attribute, 0, len(shown))}
 	for _, a := range shown {

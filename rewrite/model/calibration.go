@@ -118,8 +118,8 @@ func (t *Tracker) Window(k CalibrationKey) int {
 	return known.servedWindow()
 }
 
-// Of returns the current correction for k. It takes no lock and does not allocate.
-func (t *Tracker) Of(k CalibrationKey) CalibrationValue {
+// Correction returns the current correction for k. It takes no lock and does not allocate.
+func (t *Tracker) Correction(k CalibrationKey) CalibrationValue {
 	known, _ := t.table.Load().find(k)
 	return known.inForce()
 }

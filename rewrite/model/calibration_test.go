@@ -50,7 +50,7 @@ func TestValue(t *testing.T) {
 				repeat(t, tr, 1, s[0], s[1])
 			}
 		}
-		got := tr.Of(gpt)
+		got := tr.Correction(gpt)
 		if c.want.RatioUpper != 0 && abs(got.RatioUpper-c.want.RatioUpper) < 1e-9 {
 			got.RatioUpper = c.want.RatioUpper
 		}
@@ -101,7 +101,7 @@ func TestFewerThanHalfAreWild(t *testing.T) {
 		for _, billed := range rapid.Permutation(samples).Draw(t, "order") {
 			repeat(t, tr, 1, counted, billed)
 		}
-		v := tr.Of(gpt)
+		v := tr.Correction(gpt)
 		least, most := slices.Min(honest), slices.Max(honest)
 		// The current value may differ from the median by less than a step.
 		width := float64(most - least)
@@ -179,13 +179,13 @@ func TestHysteresis(t *testing.T) {
 func TestInForce(t *testing.T) {
 	tr := model.NewTracker()
 	repeat(t, tr, 64, 1000, 1100)
-	before := tr.Of(gpt)
+	before := tr.Correction(gpt)
 	repeat(t, tr, 31, 1000, 4000)
-	if after := tr.Of(gpt); after != before {
+	if after := tr.Correction(gpt); after != before {
 		t.Errorf("31 wild answers of 64: %+v, then %+v", before, after)
 	}
 	repeat(t, tr, 64, 1000, 1300)
-	if after := tr.Of(gpt); after.Offset != 300 || after.OffsetUpper != 300 {
+	if after := tr.Correction(gpt); after.Offset != 300 || after.OffsetUpper != 300 {
 		t.Errorf("%+v", after)
 	}
 }
@@ -198,13 +198,13 @@ func TestSteady(t *testing.T) {
 	observe := func() model.CalibrationValue {
 		counted := 300 + random.IntN(8000)
 		tr.Observe(gpt, counted, int(float64(counted)*(1.08+0.02*random.NormFloat64()))+12)
-		return tr.Of(gpt)
+		return tr.Correction(gpt)
 	}
 	for range 64 {
 		observe()
 	}
 	const answers = 5000
-	changes, last := 0, tr.Of(gpt)
+	changes, last := 0, tr.Correction(gpt)
 	for range answers {
 		v := observe()
 		if v != last {
@@ -242,7 +242,7 @@ func TestBounded(t *testing.T) {
 		}
 	}
 	observe(name(long), 1050)
-	if tr.Of(name("unseen")) != (model.CalibrationValue{}) || tr.Of(name(long+"y")).Offset != 50 {
+	if tr.Correction(name("unseen")) != (model.CalibrationValue{}) || tr.Correction(name(long+"y")).Offset != 50 {
 		t.Errorf("%+v", tr.All())
 	}
 	for i := range 512 {
@@ -259,11 +259,11 @@ func TestBounded(t *testing.T) {
 		t.Errorf("first %+v", e)
 	}
 	for k, offset := range map[model.CalibrationKey]int{name("0"): 100, name("511"): 100, name("late 7"): 200, name("never"): 200, name(strings.Repeat("y", 200)): 200, name(""): 200} {
-		if got := tr.Of(k).Offset; got != offset {
+		if got := tr.Correction(k).Offset; got != offset {
 			t.Errorf("%s: %d, want %d", k.Name, got, offset)
 		}
 	}
-	if got := tr.Of(model.CalibrationKey{Upstream: "v", Row: "r", Name: "never"}); got != (model.CalibrationValue{}) {
+	if got := tr.Correction(model.CalibrationKey{Upstream: "v", Row: "r", Name: "never"}); got != (model.CalibrationValue{}) {
 		t.Errorf("another upstream: %+v", got)
 	}
 	if !slices.IsSortedFunc(all, func(a, b model.CalibrationEntry) int { return strings.Compare(a.Name, b.Name) }) {
@@ -274,7 +274,7 @@ func TestBounded(t *testing.T) {
 // Of neither adds a key nor allocates.
 func TestOfMakesNothing(t *testing.T) {
 	tr := model.NewTracker()
-	if got := tr.Of(gpt); got != (model.CalibrationValue{}) || len(tr.All()) > 0 {
+	if got := tr.Correction(gpt); got != (model.CalibrationValue{}) || len(tr.All()) > 0 {
 		t.Errorf("%+v, %+v", got, tr.All())
 	}
 	if merged, changed := tr.Merge(gpt, nil); merged != nil || changed || len(tr.All()) > 0 {
@@ -291,7 +291,7 @@ func TestConcurrent(t *testing.T) {
 				k := model.CalibrationKey{Upstream: "u", Name: fmt.Sprint(i % 600)}
 				tr.Observe(k, 1000, 1100+g)
 				other.Observe(k, 1000, 1100)
-				if v := tr.Of(k); v != (model.CalibrationValue{}) && (v.Offset < 98 || v.Offset > 105) {
+				if v := tr.Correction(k); v != (model.CalibrationValue{}) && (v.Offset < 98 || v.Offset > 105) {
 					t.Errorf("%+v", v)
 				}
 				if i%500 == 0 {
@@ -319,7 +319,7 @@ func BenchmarkOf(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				tr.Of(k)
+				tr.Correction(k)
 			}
 		})
 	}

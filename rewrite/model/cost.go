@@ -70,7 +70,7 @@ func (c *MessageCosts) Count(m CostModel, limit int) CostTokens {
 		images   tokens.ImageRule
 	}{m.Encoding, m.Images})
 	w := &weigher{m, c.cache, salt, limit}
-	t := CostTokens{Messages: tokens.ReplyOverhead, Exact: r.Attachments == 0 && r.SoundAround()}
+	t := CostTokens{Messages: tokens.ReplyOverhead, Exact: r.Attachments == 0 && r.ValidOutsideMessages()}
 	for i, s := range r.Messages {
 		text, images, exact := w.message(c.key(i), s.Of(r.Body))
 		t.Messages += text

@@ -92,12 +92,12 @@ func TestUnwritten(t *testing.T) {
 		tr.Merge(gpt, stored)
 		tr.Unwritten(gpt)
 	}
-	if v := tr.Of(gpt); v.Offset != 100 {
+	if v := tr.Correction(gpt); v.Offset != 100 {
 		t.Errorf("%+v", v)
 	}
 	stored = merge(tr, stored)
-	if merge(other, stored); other.Of(gpt) != tr.Of(gpt) || other.Of(gpt).Offset != 100 {
-		t.Errorf("%+v and %+v", other.Of(gpt), tr.Of(gpt))
+	if merge(other, stored); other.Correction(gpt) != tr.Correction(gpt) || other.Correction(gpt).Offset != 100 {
+		t.Errorf("%+v and %+v", other.Correction(gpt), tr.Correction(gpt))
 	}
 	if _, changed := tr.Merge(gpt, stored); changed {
 		t.Error("changed")
@@ -149,7 +149,7 @@ func TestForeignValue(t *testing.T) {
 		tr := model.NewTracker()
 		repeat(t, tr, 1, 1000, 1100)
 		tr.Merge(gpt, model.Encode(c.shared, samples...))
-		if got := tr.Of(gpt); got != c.want {
+		if got := tr.Correction(gpt); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -172,7 +172,7 @@ func FuzzMerge(f *testing.F) {
 		if e := one.All()[0]; e.Samples < 1 || e.Samples > 64 {
 			t.Fatalf("%+v", e)
 		}
-		if v := one.Of(gpt); v != (model.CalibrationValue{}) && !(v.Ratio >= 0.5 && v.Ratio <= 4 && v.RatioUpper <= 4 && v.Offset <= v.OffsetUpper) {
+		if v := one.Correction(gpt); v != (model.CalibrationValue{}) && !(v.Ratio >= 0.5 && v.Ratio <= 4 && v.RatioUpper <= 4 && v.Offset <= v.OffsetUpper) {
 			t.Fatalf("%+v", v)
 		}
 		if again, changed := one.Merge(gpt, merged); changed || !bytes.Equal(again, merged) {

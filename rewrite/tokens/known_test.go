@@ -29,7 +29,7 @@ func TestKnowing(t *testing.T) {
 			n, _ := e.Count(body)
 			known = append(known, tokens.Counted{Text: body, Tokens: n})
 		}
-		k := tokens.Knowing(e, known...)
+		k := tokens.WithKnownCounts(e, known...)
 		var parts []string
 		for range rapid.IntRange(1, 5).Draw(t, "parts") {
 			part := text(8).Draw(t, "part")
@@ -60,7 +60,7 @@ func TestKnowingCountsLittle(t *testing.T) {
 		e := encoding(t, "o200k_base")
 		n, _ := e.Count(body)
 		counter := &asked{Counter: e}
-		k := tokens.Knowing(counter, tokens.Counted{Text: body, Tokens: n})
+		k := tokens.WithKnownCounts(counter, tokens.Counted{Text: body, Tokens: n})
 		const head, tail = "<source id=\"1\">\n", "\n</source>\n"
 		sum, exact := tokens.Sum(k, head, body, tail)
 		if want, _ := e.Count(head + body + tail); sum != want || !exact {

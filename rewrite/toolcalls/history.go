@@ -38,12 +38,12 @@ func (k TurnKey) next(b []byte, m *message) (TurnKey, []byte) {
 // A History holds the earlier turns of a request that called tools.
 type History struct {
 	body  []byte
-	turns []calling
+	turns []toolCallMessage
 	end   TurnKey // key after all messages
 }
 
 // A calling is an assistant message with tool calls, each of which is answered right after it.
-type calling struct {
+type toolCallMessage struct {
 	key     TurnKey
 	message chat.Span
 	calls   []call // with spans in the body
@@ -54,13 +54,13 @@ type calling struct {
 func ReadHistory(r *chat.Request) *History {
 	h := &History{body: r.Body, end: sha256.Sum256([]byte(turnSchema))}
 	var b []byte
-	var last calling // if it has calls, its answers follow
+	var last toolCallMessage // if it has calls, its answers follow
 	var answers pairing
 	finish := func() { // no more answers can follow
 		if len(last.calls) > 0 && answers.whole() {
 			h.turns = append(h.turns, last)
 		}
-		last = calling{}
+		last = toolCallMessage{}
 	}
 	for _, at := range r.Messages {
 		m := readMessage(at.Of(r.Body))
@@ -76,7 +76,7 @@ func ReadHistory(r *chat.Request) *History {
 				m.calls[i].at.Start += at.Start
 				m.calls[i].at.End += at.Start
 			}
-			last = calling{key: h.end, message: at, calls: m.calls}
+			last = toolCallMessage{key: h.end, message: at, calls: m.calls}
 		}
 	}
 	finish()

@@ -26,7 +26,7 @@ func (h *History) Restore(found []*Turn) (insertions []Insertion, restored []*Tu
 
 // fits reports whether the positions of a valid turn's calls exist among the client's calls, and
 // whether their ids differ.
-func (t *Turn) fits(at *calling) bool {
+func (t *Turn) fits(at *toolCallMessage) bool {
 	if n := len(t.Calls); n > 0 && t.Calls[n-1].At >= n+len(at.calls) {
 		return false
 	}
@@ -42,7 +42,7 @@ func (t *Turn) fits(at *calling) bool {
 	return true
 }
 
-func (t *Turn) insertions(at *calling) []Insertion {
+func (t *Turn) insertions(at *toolCallMessage) []Insertion {
 	var list []Insertion
 	insert := func(offset int, text []byte) {
 		if n := len(list); n > 0 && list[n-1].Offset == offset {

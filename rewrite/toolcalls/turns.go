@@ -42,7 +42,7 @@ func appendSizedEntry(b []byte, s string) []byte {
 
 // A TurnStore stores turns by owner and key, in cache tiers. It is safe for concurrent use.
 type TurnStore struct {
-	turns cache.Of[*Turn]
+	turns cache.Tiered[*Turn]
 	wait  time.Duration // time limit per call for all remote tiers; 0 if there are none
 }
 
@@ -50,7 +50,7 @@ type TurnStore struct {
 // that those before it lack. The Wait of the last tier limits the time of a call. observe may be
 // nil.
 func NewTurnStore(tiers []cache.Tier, observe func(cache.Event)) *TurnStore {
-	return &TurnStore{wait: tiers[len(tiers)-1].Wait, turns: cache.Of[*Turn]{
+	return &TurnStore{wait: tiers[len(tiers)-1].Wait, turns: cache.Tiered[*Turn]{
 		Kind: cache.Turns, Tiers: tiers, Observe: observe, Encode: encodeEntry, Decode: decode,
 		Empty: func(*Turn) bool { return false },
 		Size:  func(*Turn) int { return -1 }, // read once or twice, so keep it only in the tier
@@ -90,11 +90,11 @@ func (s *TurnStore) Keep(ctx context.Context, o TurnOwner, k TurnKey, t *Turn) e
 	return nil
 }
 
-// MaxTurnsFound is the maximum total Size of the turns that Find returns, in bytes.
-const MaxTurnsFound = 512 << 10
+// MaxFoundSize is the maximum total Size of the turns that Find returns, in bytes.
+const MaxFoundSize = 512 << 10
 
 // Find returns the owner's turns with these keys, which must be oldest first. A turn is nil if it
-// is missing, too late, or would exceed MaxTurnsFound; the newest are looked up first. Turns stay
+// is missing, too late, or would exceed MaxFoundSize; the newest are looked up first. Turns stay
 // in the store and must not be modified.
 func (s *TurnStore) Find(ctx context.Context, o TurnOwner, keys []TurnKey) []*Turn {
 	found := make([]*Turn, len(keys))
@@ -102,11 +102,11 @@ func (s *TurnStore) Find(ctx context.Context, o TurnOwner, keys []TurnKey) []*Tu
 	defer cancel()
 	size := 0
 	for i, k := range slices.Backward(keys) {
-		t, ok := s.turns.Kept(ctx, o.Tenant, o.id(k))
+		t, ok := s.turns.Get(ctx, o.Tenant, o.id(k))
 		if !ok {
 			continue
 		}
-		if size += t.Size(); size > MaxTurnsFound {
+		if size += t.Size(); size > MaxFoundSize {
 			break
 		}
 		found[i] = t

@@ -99,7 +99,7 @@ func TestKeepAndFind(t *testing.T) {
 // The total size of found turns is limited, and the newest are found first.
 func TestFoundIsBounded(t *testing.T) {
 	s := toolcalls.NewTurnStore([]cache.Tier{near(toolcalls.NewTurnMemory(4 << 20))}, nil)
-	large := strings.Repeat("x", toolcalls.MaxTurnsFound*2/5)
+	large := strings.Repeat("x", toolcalls.MaxFoundSize*2/5)
 	for n := range byte(4) {
 		keep(t, s, acme, key(n), large)
 	}

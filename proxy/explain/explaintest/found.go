@@ -12,7 +12,7 @@ import (
 )
 
 // Found is a search over bases of both kinds, with what makes candidates differ.
-func Found(t testing.TB) *explain.Found {
+func Found(t testing.TB) *explain.SearchResult {
 	t.Helper()
 	chunk := func(base, doc string, score float64, text string) retrieval.Source {
 		return retrieval.Source{Knowledge: base, Doc: doc, Name: strings.ToUpper(doc), Section: "Part", Score: score, Text: text}
@@ -40,9 +40,9 @@ func Found(t testing.TB) *explain.Found {
 		t.Fatal(err)
 	}
 	res.Took = 1500 * time.Microsecond
-	return &explain.Found{Result: res, Settings: q.Settings, Explained: retrieval.Explained{
+	return &explain.SearchResult{Result: res, Settings: q.Settings, Explained: retrieval.Explained{
 		Floor: 2, Terms: []retrieval.ExplainedTerm{{Text: "parent", Score: 3}, {Text: "leav", Score: 1}, {Text: "mani"}},
-		Found: []retrieval.ExplainedHit{
+		Hits: []retrieval.ExplainedHit{
 			{Knowledge: "hr", Doc: "a", Terms: []retrieval.ExplainedTerm{{Text: "parent", Score: 4}, {Text: "leav", Score: 1.75}}, Document: .25},
 			{Knowledge: "hr", Doc: "e", Terms: []retrieval.ExplainedTerm{{Text: "leav", Score: 1.25}}, Document: -.25},
 		},

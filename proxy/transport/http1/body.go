@@ -97,12 +97,12 @@ func (b *Body) readPeeked(p []byte) (n int, err error) {
 // Peek reads until it has more than limit bytes, or until the body ends or fails. Later Reads
 // return the same bytes and what follows. Memory is reserved from room, see BodyReader; if there is
 // none Peek stops reading.
-func (b *Body) Peek(limit, announced int, room Room) (seen []byte, whole bool) {
+func (b *Body) Peek(limit, announced int, room BodyMemory) (seen []byte, whole bool) {
 	if b.Ended() {
 		return nil, true
 	}
 	if b.peeked == nil {
-		in := BodyReader{Stream: b, Limit: limit, Announced: announced, Room: room}
+		in := BodyReader{Stream: b, Limit: limit, Announced: announced, Memory: room}
 		read, err := in.Read(nil)
 		if errors.Is(err, ErrNoRoom) {
 			err = nil // the rest of the body can still be read

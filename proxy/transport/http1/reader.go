@@ -9,24 +9,24 @@ import (
 // minute is a twentieth of what a slow line carries.
 const minPerWait = 256 << 10
 
-// uncountedBytes is how much of a body is kept without reserving memory from Room.
+// uncountedBytes is how much of a body is kept without reserving memory from Memory.
 const uncountedBytes = 64<<10 + 1
 
-// A Room limits the memory for bodies.
-type Room interface {
+// A BodyMemory limits the memory for bodies.
+type BodyMemory interface {
 	// Take reserves n bytes and reports whether they were available. The caller of ReadBody gives
 	// them back when the handler has returned, or once Answer.Sent is true.
 	Take(n int) bool
 }
 
-// ErrNoRoom is returned if a Room has no memory for a body.
+// ErrNoRoom is returned if a BodyMemory has no memory for a body.
 var ErrNoRoom = errors.New("no room for a request's body")
 
 // A BodyReader reads a body into memory.
 type BodyReader struct {
 	Stream           io.Reader
 	Limit, Announced int
-	Room             Room         // nil: no limit
+	Memory           BodyMemory   // nil: no limit
 	Timed            func() error // sets the deadline; called before each minPerWait bytes; nil: the deadline is set elsewhere
 }
 
@@ -74,9 +74,9 @@ func (in *BodyReader) grow(dst []byte) ([]byte, error) {
 	return append(make([]byte, 0, size), dst...), nil
 }
 
-func (in *BodyReader) take(n int) bool { return in.Room == nil || in.Room.Take(n) }
+func (in *BodyReader) take(n int) bool { return in.Memory == nil || in.Memory.Take(n) }
 
-// counted returns how many of n bytes must be reserved from Room.
+// counted returns how many of n bytes must be reserved from Memory.
 func counted(n int) int { return max(0, n-uncountedBytes) }
 
 // firstSize returns the initial capacity.

@@ -21,7 +21,7 @@ import (
 func TestCutSegment(t *testing.T) {
 	for what, read := range map[string]func(w, r *library.Library) error{
 		"searched": func(w, _ *library.Library) error {
-			_, err := retrieval.Whole{Next: w.Base("kb")}.Retrieve(t.Context(), retrieval.Query{Text: "parental leave", Settings: retrieval.DefaultSettings()})
+			_, err := retrieval.WithTexts{Next: w.Base("kb")}.Retrieve(t.Context(), retrieval.Query{Text: "parental leave", Settings: retrieval.DefaultSettings()})
 			return err
 		},
 		"listed": func(w, _ *library.Library) error {
@@ -37,7 +37,7 @@ func TestCutSegment(t *testing.T) {
 			return w.Delete(t.Context(), "kb", "new")
 		},
 		"followed": func(_, r *library.Library) error {
-			_, err := retrieval.Whole{Next: r.Base("kb")}.Retrieve(t.Context(), retrieval.Query{Text: "parental leave", Settings: retrieval.DefaultSettings()})
+			_, err := retrieval.WithTexts{Next: r.Base("kb")}.Retrieve(t.Context(), retrieval.Query{Text: "parental leave", Settings: retrieval.DefaultSettings()})
 			return err
 		},
 	} {

@@ -57,7 +57,7 @@ func stateFiles(t *testing.T) map[string][]byte {
 func answersOf(b *knowledge.Base) (answers []string) {
 	for _, text := range questions() {
 		q := retrieval.Query{Text: text, Settings: retrieval.DefaultSettings()}
-		res, err := retrieval.Whole{Next: b}.Retrieve(context.Background(), q)
+		res, err := retrieval.WithTexts{Next: b}.Retrieve(context.Background(), q)
 		answer := ""
 		if err == nil && !res.Reason.Failed() {
 			for _, hit := range res.Sources {

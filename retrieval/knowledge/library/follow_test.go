@@ -68,7 +68,7 @@ func TestFollow(t *testing.T) {
 	searches.Go(func() {
 		for ctx.Err() == nil {
 			q := retrieval.Query{Text: "parental leave ant", Settings: retrieval.DefaultSettings()}
-			if res, err := (retrieval.Whole{Next: r.Base("kb")}).Retrieve(t.Context(), q); err != nil || len(res.Sources) == 0 {
+			if res, err := (retrieval.WithTexts{Next: r.Base("kb")}).Retrieve(t.Context(), q); err != nil || len(res.Sources) == 0 {
 				t.Errorf("while it changes: %v, %v", res.Sources, err)
 				return
 			}
@@ -231,7 +231,7 @@ func TestDamageMet(t *testing.T) {
 	}
 	_ = file.Close()
 	q := retrieval.Query{Text: "parental leave", Settings: retrieval.DefaultSettings()}
-	res, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), q)
+	res, err := retrieval.WithTexts{Next: l.Base("kb")}.Retrieve(t.Context(), q)
 	if !errors.Is(err, retrieval.ErrUnavailable) || res.Reason != retrieval.ReasonError || !strings.Contains(err.Error(), filepath.Base(name)) {
 		t.Errorf("met: %q, %v", res.Reason, err)
 	}

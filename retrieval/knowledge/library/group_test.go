@@ -83,7 +83,7 @@ func TestGroupWhileBasesChange(t *testing.T) {
 	for range 2 {
 		searches.Go(func() {
 			for ctx.Err() == nil {
-				res, err := retrieval.Whole{Next: g}.Retrieve(t.Context(), q)
+				res, err := retrieval.WithTexts{Next: g}.Retrieve(t.Context(), q)
 				if err != nil || len(res.Bases) != len(ids) || res.Partial {
 					t.Errorf("while they change: %+v, %v", res, err)
 					return
@@ -127,7 +127,7 @@ func TestGroupWhileBasesChange(t *testing.T) {
 			}
 			states[ref.Knowledge] = held
 		}
-		want, err := retrieval.Whole{Next: together(t, states)}.Retrieve(t.Context(), q)
+		want, err := retrieval.WithTexts{Next: together(t, states)}.Retrieve(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestGroupMeetsDamage(t *testing.T) {
 			}
 			hurt(t, filepath.Join(dir, "segments", library.Files(l.Base("kb"))[0]))
 			res, err := p.Retrieve(t.Context(), q)
-			if err != nil || !res.Partial || res.Reason != retrieval.ReasonError || len(res.Sources) != 1 || res.Fallen.Len() != 1 || res.Sources[0].Text == "" {
+			if err != nil || !res.Partial || res.Reason != retrieval.ReasonError || len(res.Sources) != 1 || res.Excluded.Len() != 1 || res.Sources[0].Text == "" {
 				t.Errorf("damaged: %+v, %v", res, err)
 			}
 			if diff := cmp.Diff([]retrieval.Ref{l.Base("other").Ref(), l.Base("third").Ref()}, res.Bases); diff != "" {

@@ -58,8 +58,8 @@ func TestLargeBaseAfterChanges(t *testing.T) {
 	for _, l := range []*library.Library{l, opened(t, dir, library.Options{ReadOnly: true})} { // the second starts from the saved calibration
 		for _, text := range questions() {
 			q := retrieval.Query{Text: text, Settings: retrieval.DefaultSettings()}
-			got, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), q)
-			w, _ := retrieval.Whole{Next: want}.Retrieve(t.Context(), q)
+			got, err := retrieval.WithTexts{Next: l.Base("kb")}.Retrieve(t.Context(), q)
+			w, _ := retrieval.WithTexts{Next: want}.Retrieve(t.Context(), q)
 			if diff := cmp.Diff(w, got, cmpopts.IgnoreFields(retrieval.Result{}, "Took")); diff != "" || err != nil || w.Floor == 0 {
 				t.Errorf("%s: %v (-want +got):\n%s", text, err, diff)
 			}

@@ -86,11 +86,11 @@ func sameAnswers(t fatal, got, want *knowledge.Base) {
 		if i%2 == 1 {
 			q.Filter = &filter.Filter{Type: filter.In, Key: "k", Value: []any{"ant", 1.0}}
 		}
-		g, err := retrieval.Whole{Next: got}.Retrieve(context.Background(), q)
+		g, err := retrieval.WithTexts{Next: got}.Retrieve(context.Background(), q)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		w, _ := retrieval.Whole{Next: want}.Retrieve(context.Background(), q)
+		w, _ := retrieval.WithTexts{Next: want}.Retrieve(context.Background(), q)
 		if got.Content().Part() { // the same, but marked as partial
 			w.Partial, w.Reason = true, retrieval.ReasonIndexing
 		}

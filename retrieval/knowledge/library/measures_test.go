@@ -100,7 +100,7 @@ func TestModelThatSaysNothing(t *testing.T) {
 	g := group(l.Base("kb"), nil)
 	g.Questions = constant{}
 	q := retrieval.Query{Tenant: "t", Text: "figure17", Bases: []retrieval.Ref{{Knowledge: "kb"}}, Settings: retrieval.DefaultSettings()}
-	res, err := retrieval.Whole{Next: g}.Retrieve(t.Context(), q)
+	res, err := retrieval.WithTexts{Next: g}.Retrieve(t.Context(), q)
 	if err != nil || !slices.ContainsFunc(res.Sources[:1], func(s retrieval.Source) bool { return s.Doc == "r17" && s.Score >= res.Floor }) {
 		t.Errorf("%v, floor %v, %v", res.Sources, res.Floor, err)
 	}

@@ -68,7 +68,7 @@ func TestSyncLeavesOutWhatDoesNotFit(t *testing.T) {
 	long := strings.Repeat(`{"text":"A bee."}`+"\n", 20_000)
 	f := newFolder(t, map[string]string{"good.md": "An ant.", "also.md": "A wasp.", "kept.jsonl": `{"text":"A fly."}`, "long.jsonl": long, "a.pdf": "%PDF-", "a.docx": "PK"})
 	with := deps()
-	with.Room, with.Apart, with.PDF = folder.NewRoom(), &folder.ChildReader{Program: filepath.Join(t.TempDir(), "none")}, pdf.New("")
+	with.Memory, with.Apart, with.PDF = folder.NewMemoryLimit(), &folder.ChildReader{Program: filepath.Join(t.TempDir(), "none")}, pdf.New("")
 	l, err := library.OpenLoaded(t.Context(), t.TempDir(), with, library.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestSyncWithinMemoryIsTheSame(t *testing.T) {
 	generation := func() any {
 		t.Helper()
 		with := deps()
-		with.Room = folder.NewRoom()
+		with.Memory = folder.NewMemoryLimit()
 		l, err := library.OpenLoaded(t.Context(), t.TempDir(), with, library.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ func (b *base) tidy() {
 // mergeMemory returns the memory that a merge may take, 0 for no limit: that of a few segments
 // made by this process.
 func (l *state) mergeMemory() int64 {
-	free := l.reader.deps.Room
+	free := l.reader.deps.Memory
 	if !free.Limited() {
 		return 0
 	}
@@ -63,7 +63,7 @@ func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
 	if sources == nil {
 		return false, nil
 	}
-	grant, err := b.state.reader.deps.Room.Take(ctx, memory, memory)
+	grant, err := b.state.reader.deps.Memory.Take(ctx, memory, memory)
 	if errors.Is(err, folder.ErrNoRoom) {
 		return false, nil // the next change tries again
 	}

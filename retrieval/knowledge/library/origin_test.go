@@ -152,7 +152,7 @@ func TestSyncOfOtherRules(t *testing.T) {
 	rules.Attributes = map[string]any{"lang": "xx"}
 	sync()
 	q := retrieval.Query{Text: "ant bee cat dog", Settings: retrieval.DefaultSettings(), Filter: &filter.Filter{Type: filter.Eq, Key: "lang", Value: "xx"}}
-	want, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), q)
+	want, err := retrieval.WithTexts{Next: l.Base("kb")}.Retrieve(t.Context(), q)
 	if err != nil || len(want.Sources) != 3 {
 		t.Fatalf("%d sources, %v", len(want.Sources), err)
 	}
@@ -166,7 +166,7 @@ func TestSyncOfOtherRules(t *testing.T) {
 			}
 		}
 		l := opened(t, dir, library.Options{Trouble: func(library.Trouble) {}})
-		got, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), q)
+		got, err := retrieval.WithTexts{Next: l.Base("kb")}.Retrieve(t.Context(), q)
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(retrieval.Result{}, "Took")); diff != "" || err != nil {
 			t.Errorf("segments are %s: %v (-want +got):\n%s", segments, err, diff)
 		}

@@ -39,7 +39,7 @@ func TestReadInPart(t *testing.T) {
 		for _, readOnly := range []bool{false, true} {
 			l := opened(t, dir, library.Options{ReadOnly: readOnly})
 			b := l.Base("kb")
-			res, err := retrieval.Whole{Next: b}.Retrieve(t.Context(), retrieval.Query{Text: "ant", Settings: retrieval.DefaultSettings()})
+			res, err := retrieval.WithTexts{Next: b}.Retrieve(t.Context(), retrieval.Query{Text: "ant", Settings: retrieval.DefaultSettings()})
 			wanted := retrieval.ReasonNone
 			if want {
 				wanted = retrieval.ReasonIndexing

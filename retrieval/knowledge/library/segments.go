@@ -207,7 +207,7 @@ const (
 
 // segmentMemory returns the memory that making a segment may take, 0 for no limit.
 func (l *state) segmentMemory() int64 {
-	if free := l.reader.deps.Room; free.Limited() {
+	if free := l.reader.deps.Memory; free.Limited() {
 		return free.Segment()
 	}
 	return 0
@@ -217,8 +217,8 @@ func (l *state) segmentMemory() int64 {
 // a function that releases it. If there is not enough although nobody else holds any, the segment
 // is made anyway, so that what was written can be found.
 func (l *state) takeSegment(ctx context.Context) (done func(), err error) {
-	memory := l.reader.deps.Room.Segment()
-	grant, err := l.reader.deps.Room.Take(ctx, memory, memory)
+	memory := l.reader.deps.Memory.Segment()
+	grant, err := l.reader.deps.Memory.Take(ctx, memory, memory)
 	if errors.Is(err, folder.ErrNoRoom) {
 		return func() {}, nil
 	}

@@ -211,7 +211,7 @@ func (s *syncing) flush(ctx context.Context) error {
 // memory.
 func (s *syncing) forget() {
 	s.known, s.ids, s.remarks, s.seen, s.names, s.sources, s.writer = nil, nil, nil, nil, nil, nil, index.Writer{}
-	s.l.reader.deps.Room.Return()
+	s.l.reader.deps.Memory.Return()
 }
 
 // finish makes the base answer from the new state, and completes the report.

@@ -39,7 +39,7 @@ type syncFile struct {
 
 // files reads the files in batches that fit into memory.
 func (s *syncing) files(ctx context.Context, names []string) error {
-	if s.l.reader.deps.Room.Limited() {
+	if s.l.reader.deps.Memory.Limited() {
 		return s.filesWithin(ctx, names)
 	}
 	var batch []*syncFile
@@ -88,7 +88,7 @@ func (s *syncing) apart(f *syncFile) bool {
 		return false
 	}
 	format := s.source.Format(f.name)
-	return format == extract.PDF || format == extract.DOCX || lightFactor(format)*f.size > s.l.reader.deps.Room.Free()/2
+	return format == extract.PDF || format == extract.DOCX || lightFactor(format)*f.size > s.l.reader.deps.Memory.Free()/2
 }
 
 // filesWithin is files with limited memory: small files in batches that surely fit, and each of
@@ -116,7 +116,7 @@ func (s *syncing) filesWithin(ctx context.Context, names []string) error {
 		if !f.unchanged {
 			takes = lightFactor(s.source.Format(name)) * f.size
 		}
-		if len(batch) == syncFiles || memory+takes > s.l.reader.deps.Room.Free()/2 {
+		if len(batch) == syncFiles || memory+takes > s.l.reader.deps.Memory.Free()/2 {
 			if err := flush(false); err != nil {
 				return err
 			}
@@ -131,7 +131,7 @@ func (s *syncing) light(ctx context.Context, batch []*syncFile, memory int64, la
 	if len(batch) == 0 {
 		return nil
 	}
-	free := s.l.reader.deps.Room
+	free := s.l.reader.deps.Memory
 	grant, err := free.Take(ctx, memory+free.Segment(), memory+free.Segment())
 	if errors.Is(err, folder.ErrNoRoom) {
 		for _, f := range batch {
@@ -154,7 +154,7 @@ func (s *syncing) light(ctx context.Context, batch []*syncFile, memory int64, la
 // large reads one file in a child process and writes it. The process gets the free memory, less
 // what is needed for the documents that it returns.
 func (s *syncing) large(ctx context.Context, f *syncFile, last bool) error {
-	free, apart := s.l.reader.deps.Room, s.l.reader.deps.Apart
+	free, apart := s.l.reader.deps.Memory, s.l.reader.deps.Apart
 	if apart == nil {
 		f.reject("no process can be started to read it in")
 		return s.write(ctx, []*syncFile{f}, last)
@@ -232,7 +232,7 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 // extractor returns an Extractor that runs in this process. If memory is limited, it rejects a
 // file that has grown since its memory was reserved.
 func (s *syncing) extractor(f *syncFile) folder.Extractor {
-	limited := s.l.reader.deps.Room.Limited()
+	limited := s.l.reader.deps.Memory.Limited()
 	return func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
 		if limited && int64(len(raw)) > f.size {
 			return nil, &folder.Failure{Kind: folder.SkipMemory, Reason: "it grew while it was to be read"}

@@ -41,7 +41,7 @@ func TestTokens(t *testing.T) {
 // tokensOf returns the token counts of the sources for a question in an encoding, and their texts.
 func tokensOf(t *testing.T, l *library.Library, encoding string) (counts []int, texts []string) {
 	t.Helper()
-	res, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), retrieval.Query{Text: "twelve bytes", Encoding: encoding, Settings: retrieval.Settings{NumCandidates: 50}})
+	res, err := retrieval.WithTexts{Next: l.Base("kb")}.Retrieve(t.Context(), retrieval.Query{Text: "twelve bytes", Encoding: encoding, Settings: retrieval.Settings{NumCandidates: 50}})
 	if err != nil || len(res.Sources) == 0 {
 		t.Fatalf("%+v, %v", res, err)
 	}

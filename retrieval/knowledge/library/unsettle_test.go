@@ -29,7 +29,7 @@ func TestNewRulesKeepNothingUnread(t *testing.T) {
 	}
 	count := func(audience string) int {
 		t.Helper()
-		got, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), retrieval.Query{
+		got, err := retrieval.WithTexts{Next: l.Base("kb")}.Retrieve(t.Context(), retrieval.Query{
 			Text: "ant", Settings: retrieval.DefaultSettings(),
 			Filter: &filter.Filter{Type: filter.Eq, Key: "audience", Value: audience},
 		})

@@ -45,8 +45,8 @@ type Answer struct {
 	Report report.Report
 }
 
-// ErrCut means that an answer was incomplete.
-var ErrCut = errors.New("the answer was cut off")
+// ErrIncomplete means that an answer was incomplete.
+var ErrIncomplete = errors.New("the answer was cut off")
 
 // A ChatRefusal is an error in place of an answer, or within it.
 type ChatRefusal struct {
@@ -63,7 +63,7 @@ func (r *ChatRefusal) Error() string {
 const reportWait = 5 * time.Second
 
 // Ask sends the body of a chat and reads the whole answer. The error is a *ChatRefusal if there is
-// no answer; with ErrCut, the Answer holds what arrived.
+// no answer; with ErrIncomplete, the Answer holds what arrived.
 func (c *Chat) Ask(ctx context.Context, body []byte, f Follow) (Answer, error) {
 	began := time.Now()
 	req, err := c.request(ctx, http.MethodPost, "/chat/completions", bytes.NewReader(body))
@@ -153,7 +153,7 @@ func read(resp *http.Response, f Follow) (Answer, error) {
 		}
 		return Answer{}, &ChatRefusal{Status: resp.StatusCode, Message: message}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return Answer{}, ErrCut
+		return Answer{}, ErrIncomplete
 	case err != nil || len(whole.Choices) == 0:
 		return Answer{}, &ChatRefusal{Status: resp.StatusCode, Message: "the answer is not one to a chat"}
 	}

@@ -70,7 +70,7 @@ func TestAsk(t *testing.T) {
 		"stream":       {stream, begin + end + ": sidenote-status: staged\n\ndata: [DONE]\n\n", all, nil},
 		"no DONE":      {stream, begin + end, all, nil},
 		"other choice": {stream, begin + `data: {"choices":[{"index":1,"delta":{"content":"no"}}]}` + "\n\n" + end + "data: [DONE]\n\n", all, nil},
-		"cut":          {stream, begin, all[:4], client.ErrCut},
+		"cut":          {stream, begin, all[:4], client.ErrIncomplete},
 		"a mark":       {stream, "\ufeff" + begin + end + "data: [DONE]\n\n", all, nil},
 		"many lines":   {stream, strings.ReplaceAll(begin+end, `,"delta"`, ",\r\nid: 7\r\ndata: \"delta\"") + "data: [DONE]\n\n", all, nil},
 		"no gaps":      {stream, strings.ReplaceAll(begin+end, "\n\n", "\n") + "data: [DONE]\n\n", all, nil},
@@ -112,7 +112,7 @@ func TestAskRefused(t *testing.T) {
 
 // The JSON of an answer says which sources it cites.
 func TestResult(t *testing.T) {
-	r := report.Report{ID: "r1", Outcome: rewrite.Injected, Upstream: "default", Stages: &report.Stages{Of: 2, Called: []report.Stage{{Name: "draft", At: 1, Outcome: report.StageOK, Output: "It"}}}}
+	r := report.Report{ID: "r1", Outcome: rewrite.Injected, Upstream: "default", Stages: &report.Stages{Total: 2, Called: []report.Stage{{Name: "draft", At: 1, Outcome: report.StageOK, Output: "It"}}}}
 	r.Rewrite.Ledger.Sources = []rewrite.SourceEntry{{ID: 2, Doc: "b.md"}, {Doc: "out.md"}, {ID: 1, Doc: "a.md"}}
 	a := client.Answer{Text: "It is [2][2], not [7] or a[0].", Report: r}
 	if got := client.Cited(a.Text); !slices.Equal(got, []int{2, 7, 0}) {
@@ -140,14 +140,14 @@ func TestExplain(t *testing.T) {
 	down := errors.New("connection refused")
 	// staged returns the report of a chat whose first stage failed.
 	staged := func(upstream string, of report.StageOutcome, status int) report.Report {
-		return report.Report{Outcome: report.Failed, Stages: &report.Stages{Of: 2, Called: []report.Stage{{Name: "draft", Upstream: upstream, Outcome: of, Status: status}}}}
+		return report.Report{Outcome: report.Failed, Stages: &report.Stages{Total: 2, Called: []report.Stage{{Name: "draft", Upstream: upstream, Outcome: of, Status: status}}}}
 	}
 	for want, c := range map[string]struct {
 		own, sent string // keys
 		down      error
 		err       error
 	}{
-		"upstream https://api.test/v1 broke off its answer; ask again": {err: client.ErrCut},
+		"upstream https://api.test/v1 broke off its answer; ask again": {err: client.ErrIncomplete},
 		"upstream https://api.test/v1 cannot be reached: connection refused; is it running, and is the address right?": {
 			down: down, err: &client.ChatRefusal{Status: 502, Report: report.Report{Outcome: report.Failed, Reason: report.ReasonUpstreamConnect}}},
 		"not reached": { // it is up again

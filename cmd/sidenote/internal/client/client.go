@@ -41,8 +41,8 @@ func NewAdmin(host, token string, dial func(context.Context) (net.Conn, error)) 
 	}}
 }
 
-// AdminAt returns a client of the admin port at a place in the form of serving.Place. With TLS it
-// trusts only the certificate in the file trusted, which is at key of the configuration; nothing
+// AdminAt returns a client of the admin port at a place in the form of serving.LocalURL. With TLS
+// it trusts only the certificate in the file trusted, which is at key of the configuration; nothing
 // else authenticates the port. shown is presented if the port requests a certificate.
 func AdminAt(place, token, trusted, key string, shown *Certificate) (*Admin, error) {
 	at := parse(place)

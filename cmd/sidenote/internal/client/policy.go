@@ -14,16 +14,16 @@ import (
 // defaultName is the name of the policy that exists without being configured.
 const defaultName = config.Name("default")
 
-// ChatUnder is config.Under, except that a name of no policy may be that of a stages preset: then
-// the policy default answers in these stages. It may change cfg.
+// ChatUnder is config.WithSinglePolicy, except that a name of no policy may be that of a stages
+// preset: then the policy default answers in these stages. It may change cfg.
 func ChatUnder(cfg *config.Config, name config.Name) (*config.Config, error) {
 	if _, ok := cfg.Policies[name]; ok {
-		return config.Under(cfg, name)
+		return config.WithSinglePolicy(cfg, name)
 	}
 	chain, ok := config.Preset(string(name))
 	if !ok {
 		if name == defaultName {
-			return config.Under(cfg, name)
+			return config.WithSinglePolicy(cfg, name)
 		}
 		names := append(config.Texts(slices.Collect(maps.Keys(cfg.Policies))), staged.Presets()...)
 		slices.Sort(names)
@@ -38,5 +38,5 @@ func ChatUnder(cfg *config.Config, name config.Name) (*config.Config, error) {
 		cfg.Policies = map[config.Name]config.Policy{}
 	}
 	cfg.Policies[name] = p
-	return config.Under(cfg, name)
+	return config.WithSinglePolicy(cfg, name)
 }

@@ -75,7 +75,7 @@ func TestWriterBehindTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, who := clienttest.Held(t, "https://"+ln.Addr().String())
+	state, who := clienttest.LockedState(t, "https://"+ln.Addr().String())
 	serveWriter(t, &transport.Listener{Listener: ln, TLS: settings}, state)
 	if err := asked(t, who, new(Certificate)); err == nil || err.Error() != nothing {
 		t.Errorf("the writer answers %v", err)
@@ -124,7 +124,7 @@ func TestWriterAsksForCertificate(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	own, foreign := authority.Issue(time.Now().Add(time.Hour)), transporttest.NewAuthority().Issue(time.Now().Add(time.Hour))
 	path := files(t, map[string][]byte{"cert.pem": own.Cert, "key.pem": own.Key, "ca.pem": authority.PEM, "foreign.pem": foreign.Cert, "foreign-key.pem": foreign.Key})
-	state, who := clienttest.Held(t, "")
+	state, who := clienttest.LockedState(t, "")
 	for name, c := range map[string]struct {
 		served string // whose certificate the port has
 		shown  *Certificate
@@ -181,7 +181,7 @@ func TestNamedPortIsPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, _ := clienttest.Held(t, "")
+	state, _ := clienttest.LockedState(t, "")
 	serveWriter(t, &transport.Listener{Listener: ln, TLS: settings}, state)
 	for trusted, want := range map[string]string{
 		"cert.pem": nothing,

@@ -21,12 +21,12 @@ func TestWriterOnSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, who := clienttest.Held(t, "unix:"+path)
+	state, who := clienttest.LockedState(t, "unix:"+path)
 	serveWriter(t, ln, state)
 	if err := asked(t, who, new(Certificate)); err == nil || err.Error() != nothing {
 		t.Errorf("the writer answers %v", err)
 	}
-	_, other := clienttest.Held(t, "unix:"+path)
+	_, other := clienttest.LockedState(t, "unix:"+path)
 	if err := asked(t, other, new(Certificate)); !errors.Is(err, ErrUnproven) {
 		t.Errorf("of another folder: %v", err)
 	}
@@ -58,7 +58,7 @@ func TestListenerOfAnotherUser(t *testing.T) {
 	if failed := raw.Control(func(fd uintptr) { uid, err = listenerUser(fd) }); failed != nil || err != nil || int(uid) != os.Getuid() {
 		t.Errorf("user %d listens, %v, %v", uid, failed, err)
 	}
-	state, _ := clienttest.Held(t, "")
+	state, _ := clienttest.LockedState(t, "")
 	if err := checkListener(conn.(*net.UnixConn), state); err != nil {
 		t.Errorf("a listener of ours: %v", err)
 	}

@@ -124,7 +124,7 @@ func readStream(r io.Reader, f Follow) (a Answer, err error) {
 	if lines.Err() == nil && a.Finish != "" { // some servers send no [DONE]
 		return a, nil
 	}
-	return a, ErrCut
+	return a, ErrIncomplete
 }
 
 func errNotJSON() error {

@@ -76,7 +76,7 @@ func (u *Upstream) unreachable(ctx context.Context) error {
 
 // Explain says on one line why there is no answer, and what to do.
 func (u *Upstream) Explain(ctx context.Context, err error) error {
-	if errors.Is(err, ErrCut) {
+	if errors.Is(err, ErrIncomplete) {
 		return fmt.Errorf("upstream %s broke off its answer; ask again", u.BaseURL)
 	}
 	refusal, ok := errors.AsType[*ChatRefusal](err)

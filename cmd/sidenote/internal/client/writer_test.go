@@ -31,7 +31,7 @@ func TestStrangerGetsNothing(t *testing.T) {
 		"nothing":         func(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) },
 	} {
 		s := clienttest.NewStranger(t, answer)
-		_, who := clienttest.Held(t, s.Addr().String())
+		_, who := clienttest.LockedState(t, s.Addr().String())
 		if c, err := AdminOfWriter(t.Context(), who, "t0ken", new(Certificate)); c != nil || !errors.Is(err, ErrUnproven) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -43,7 +43,7 @@ func TestStrangerGetsNothing(t *testing.T) {
 		cancel() // the caller gives up
 		_, _ = io.Copy(io.Discard, c)
 	})
-	_, who := clienttest.Held(t, s.Addr().String())
+	_, who := clienttest.LockedState(t, s.Addr().String())
 	if _, err := AdminOfWriter(ctx, who, "t0ken", new(Certificate)); !errors.Is(err, context.Canceled) {
 		t.Errorf("one that is silent: %v", err)
 	}
@@ -61,7 +61,7 @@ func TestProofCannotBePassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	ln := &takenListener{Listener: inner}
-	state, who := clienttest.Held(t, ln.Addr().String())
+	state, who := clienttest.LockedState(t, ln.Addr().String())
 	h := &admin.Handler{StateToken: func() (string, error) { return store.AdminToken(state) }}
 	server := admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))
 	served := make(chan error, 2)
@@ -96,7 +96,7 @@ func TestProofCannotBePassedOn(t *testing.T) {
 // A takenListener hands connections to a stranger once that has taken over its address.
 type takenListener struct {
 	net.Listener
-	taken atomic.Pointer[clienttest.Stranger]
+	taken atomic.Pointer[clienttest.Impostor]
 }
 
 func (l *takenListener) Accept() (net.Conn, error) {

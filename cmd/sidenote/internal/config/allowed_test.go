@@ -80,14 +80,14 @@ func TestTenantsNarrowModels(t *testing.T) {
 			strings.Join(ofPolicy, "','"), digest, strings.Join(ofTenant, "','"))}
 		c, err := config.Load(d.source("c.yaml"))
 		for _, name := range []string{"a", "b", "aa", "ab", "ba", "bb", "aba", "bab", "abab", "c"} {
-			both := tenant.Models(ofPolicy).Has(name) && tenant.Models(ofTenant).Has(name)
+			both := tenant.Models(ofPolicy).Allows(name) && tenant.Models(ofTenant).Allows(name)
 			if err != nil {
 				if both {
 					t.Fatalf("%q is in %q and %q: %v", name, ofPolicy, ofTenant, err)
 				}
 				continue
 			}
-			if p, _ := c.Tenant("a"); p.Models.Has(name) != both {
+			if p, _ := c.Tenant("a"); p.Models.Allows(name) != both {
 				t.Fatalf("%q of %q and %q: %q", name, ofPolicy, ofTenant, p.Models)
 			}
 		}

@@ -25,7 +25,7 @@ const (
 // A TenantDiff is a tenant that a change affects.
 type TenantDiff struct {
 	Name    Name     `json:"name"`
-	What    string   `json:"what"`    // Added, Removed or Changed
+	Kind    string   `json:"what"`    // Added, Removed or Changed
 	Changes []Change `json:"changes"` // of one that exists before and after
 }
 
@@ -60,7 +60,7 @@ func CompareConfigs(old, next *Config) Changes {
 	names := slices.Concat(old.TenantNames(), next.TenantNames())
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if t := c.tenant(name); t.What != "" {
+		if t := c.tenant(name); t.Kind != "" {
 			changes.Tenants = append(changes.Tenants, t)
 		}
 	}
@@ -88,9 +88,9 @@ func (c comparison) tenant(name Name) TenantDiff {
 	t := TenantDiff{Name: name, Changes: []Change{}}
 	switch {
 	case !before:
-		t.What = Added
+		t.Kind = Added
 	case !after:
-		t.What = Removed
+		t.Kind = Removed
 	default:
 		oldPolicy, newPolicy := c.old.Policy(name), c.next.Policy(name)
 		t.Changes = append(t.Changes, compare(c.fields.Differing(oldPolicy, newPolicy))...)
@@ -99,7 +99,7 @@ func (c comparison) tenant(name Name) TenantDiff {
 		t.Changes = append(t.Changes, c.used(name, oldPolicy, newPolicy)...)
 		t.Changes = append(t.Changes, c.callers(name)...)
 		if len(t.Changes) > 0 {
-			t.What = Changed
+			t.Kind = Changed
 		}
 	}
 	return t

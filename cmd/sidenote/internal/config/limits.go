@@ -216,7 +216,7 @@ type prices struct {
 }
 
 func (p prices) parsed() budget.Prices {
-	out, err := budget.Text{
+	out, err := budget.PriceText{
 		Input: string(p.Input), CachedInput: string(p.CachedInput), CacheWrite: string(p.CacheWrite), CacheWrite1h: string(p.CacheWrite1h),
 		Output: string(p.Output),
 	}.Parse()

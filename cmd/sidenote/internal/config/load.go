@@ -27,7 +27,7 @@ type Source struct {
 	Env       func(name string) (string, bool)       // for secrets; nil: no variable is set
 	Read      func(path string) ([]byte, error)      // nil reads the disk
 	Glob      func(pattern string) ([]string, error) // nil searches the disk
-	Seen      func(path string)                      // told of each file and pattern before it is read; may be nil
+	OnRead    func(path string)                      // told of each file and pattern before it is read; may be nil
 
 	readWithin func(file, path string) ([]byte, error) // reads path if it lies in file's folder
 }
@@ -145,7 +145,7 @@ func (s *Source) setDefaults() {
 	if s.Env == nil {
 		s.Env = func(string) (string, bool) { return "", false }
 	}
-	s.Read, s.readWithin, s.Glob = readers{Read: s.Read, Glob: s.Glob, Seen: s.Seen}.Functions()
+	s.Read, s.readWithin, s.Glob = readers{Read: s.Read, Glob: s.Glob, Seen: s.OnRead}.Functions()
 }
 
 // readMain reads the main file, if any, and its includes. It returns false if a file is missing or

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Under returns a configuration in which all callers are one tenant with the policy name. A policy
-// that names no base gets all of them.
-func Under(c *Config, name Name) (*Config, error) {
+// WithSinglePolicy returns a configuration in which all callers are one tenant with the policy
+// name. A policy that names no base gets all of them.
+func WithSinglePolicy(c *Config, name Name) (*Config, error) {
 	if _, ok := c.Policies[name]; !ok && name != defaultName {
 		return nil, fmt.Errorf("no policy is named %q; there are %s", name, strings.Join(Texts(sortedKeys(c.Policies)), ", "))
 	}
@@ -15,20 +15,20 @@ func Under(c *Config, name Name) (*Config, error) {
 	if len(t.Knowledge) == 0 {
 		t.Knowledge = sortedKeys(c.Knowledge)
 	}
-	return For(c, name, t), nil
+	return WithSingleTenant(c, name, t), nil
 }
 
-// For returns a configuration in which all callers are the tenant t.
-func For(c *Config, name Name, t Tenant) *Config {
+// WithSingleTenant returns a configuration in which all callers are the tenant t.
+func WithSingleTenant(c *Config, name Name, t Tenant) *Config {
 	one := *c
 	one.Tenants, one.Identity.Unknown = map[Name]Tenant{name: t}, name
 	one.resolve()
 	return &one
 }
 
-// Only returns a configuration with a single base, read from path. It is embedded if embed is true
-// and c has an embedding service.
-func Only(c *Config, base Name, path string, embed bool) *Config {
+// WithSingleBase returns a configuration with a single base, read from path. It is embedded if
+// embed is true and c has an embedding service.
+func WithSingleBase(c *Config, base Name, path string, embed bool) *Config {
 	k := Knowledge{Path: path, Embed: embed && embeds(c)}
 	k.SetDefaults()
 	only := *c

@@ -91,9 +91,9 @@ func (c checker) checkRedis() {
 	}
 }
 
-// CountedOn returns the URL of the Redis that counts budgets, and the key that sets it; "" if
+// BudgetsRedisURL returns the URL of the Redis that counts budgets, and the key that sets it; "" if
 // budgets are not counted in Redis.
-func CountedOn(c *Config) (url, key string) {
+func BudgetsRedisURL(c *Config) (url, key string) {
 	switch {
 	case c.Budgets.Store == "process":
 		return "", ""

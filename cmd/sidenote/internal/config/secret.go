@@ -106,7 +106,7 @@ func readAgain(c loader, src Source, key, name string) ([]byte, error) {
 // folder. It reports problems and then returns nil.
 func (c loader) readNamed(src Source, key, name string) []byte {
 	data, err := readAgain(c, src, key, name)
-	text := bytes.TrimSpace(strictyaml.Unmarked(data))
+	text := bytes.TrimSpace(strictyaml.TrimBOM(data))
 	switch {
 	case errors.Is(err, errOutside):
 		c.forbidden(key, maySecrets, "%q %v", name, err)

@@ -58,7 +58,7 @@ func shown(text string, from int) string {
 
 // String formats all changes of a tenant on one line.
 func (t TenantDiff) String() string {
-	text := fmt.Sprintf("tenant %s %s", t.Name, t.What)
+	text := fmt.Sprintf("tenant %s %s", t.Name, t.Kind)
 	if len(t.Changes) > 0 {
 		text += ": " + t.how("; ")
 	}
@@ -88,7 +88,7 @@ func (c Changes) String() string {
 	alike := map[string][]string{}
 	var order []string
 	for _, t := range c.Tenants {
-		how := t.What + "\x00" + t.how("\n  ")
+		how := t.Kind + "\x00" + t.how("\n  ")
 		if alike[how] == nil {
 			order = append(order, how)
 		}

@@ -95,7 +95,7 @@ func nested(d *strictyaml.Decoder, key string, n ast.Node) (v any, ok bool) {
 }
 
 // An attribute is a name, or a name and the field that it shows.
-type attribute struct{ chunks.Shown }
+type attribute struct{ chunks.AttributeRule }
 
 // MarshalYAML returns the attribute as it would be written by hand.
 func (a attribute) MarshalYAML() (any, error) {
@@ -158,7 +158,7 @@ func (r *renderer) rule() chunks.Rule {
 	}
 	for _, a := range r.Attributes {
 		if a.Name != "" { // otherwise the problem was reported
-			rule.Attributes = append(rule.Attributes, a.Shown)
+			rule.Attributes = append(rule.Attributes, a.AttributeRule)
 		}
 	}
 	return rule

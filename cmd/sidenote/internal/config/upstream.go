@@ -108,7 +108,7 @@ func expiredCertificates(c *Config, now time.Time) (expired strictyaml.Problems)
 func TellOfCertificates(c *Config, tell func(upstream Name, err error)) {
 	for name, u := range c.upstreams() {
 		if u.Dial.Reload != nil {
-			u.Dial.Reload.Tell = func(err error) { tell(name, err) }
+			u.Dial.Reload.OnReload = func(err error) { tell(name, err) }
 		}
 	}
 }

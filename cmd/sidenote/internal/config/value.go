@@ -20,7 +20,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 		"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9,
 	})
 	if !ok {
-		return fmt.Errorf("%q is not a size; %s", text, strictyaml.WriteIt(string(text), "64MiB or 10MB"))
+		return fmt.Errorf("%q is not a size; %s", text, strictyaml.SpellingHint(string(text), "64MiB or 10MB"))
 	}
 	*b = Bytes(n)
 	return nil
@@ -43,7 +43,7 @@ type Count int64
 func (c *Count) UnmarshalText(text []byte) error {
 	n, ok := quantity(string(text), map[string]int64{"": 1, "k": 1e3, "M": 1e6})
 	if !ok {
-		return fmt.Errorf("%q is not a whole number; %s", text, strictyaml.WriteIt(string(text), "2000 or 200k"))
+		return fmt.Errorf("%q is not a whole number; %s", text, strictyaml.SpellingHint(string(text), "2000 or 200k"))
 	}
 	*c = Count(n)
 	return nil

@@ -129,15 +129,15 @@ func (p *painter) ledger(l rewrite.Ledger) {
 		rows = shown(rows)
 	}
 	for _, src := range rows {
-		p.line("     %s %s %s %s%s", pad(string(src.Fate), 4), pad(terminal.Mark(src.ID), 4), pad(src.Doc, 15), pad(src.Section, 24),
-			detail(src.Fate, src.Tokens, src.Demand, fmt.Sprintf("   score %.1f", src.Score), src.Detail))
+		p.line("     %s %s %s %s%s", pad(string(src.Inclusion), 4), pad(terminal.Mark(src.ID), 4), pad(src.Doc, 15), pad(src.Section, 24),
+			detail(src.Inclusion, src.Tokens, src.Demand, fmt.Sprintf("   score %.1f", src.Score), src.Detail))
 	}
 	if left := len(l.Sources) - len(rows); left > 0 {
 		p.line("     … and %d more, --full shows all", left)
 	}
 	for _, c := range l.Components {
 		if c.Name != rewrite.SourcesName {
-			p.line("     %s      %s %s%s", pad(string(c.Fate), 4), pad(c.Name, 15), pad("", 24), detail(c.Fate, c.Tokens, c.Demand, "", c.Detail))
+			p.line("     %s      %s %s%s", pad(string(c.Inclusion), 4), pad(c.Name, 15), pad("", 24), detail(c.Inclusion, c.Tokens, c.Demand, "", c.Detail))
 		}
 	}
 }
@@ -147,12 +147,12 @@ func shown(all []rewrite.SourceEntry) []rewrite.SourceEntry {
 	var rows []rewrite.SourceEntry
 	in, out := 0, 0
 	for _, src := range all {
-		if src.Fate == rewrite.Out {
+		if src.Inclusion == rewrite.Excluded {
 			out++
 		} else {
 			in++
 		}
-		if src.Fate == rewrite.Out && out <= ledgerOut || src.Fate != rewrite.Out && in <= ledgerIn {
+		if src.Inclusion == rewrite.Excluded && out <= ledgerOut || src.Inclusion != rewrite.Excluded && in <= ledgerIn {
 			rows = append(rows, src)
 		}
 	}
@@ -161,9 +161,9 @@ func shown(all []rewrite.SourceEntry) []rewrite.SourceEntry {
 
 // detail returns the last column of a row: the tokens and of for a source that is in, or why it is
 // out.
-func detail(fate rewrite.Fate, tokens, demand int, of, why string) string {
+func detail(fate rewrite.Inclusion, tokens, demand int, of, why string) string {
 	switch fate {
-	case rewrite.In:
+	case rewrite.Included:
 		return fmt.Sprintf("%6s%s", terminal.Thousands(tokens), of)
 	case rewrite.Cut:
 		return fmt.Sprintf("%6s of %s", terminal.Thousands(tokens), terminal.Thousands(demand))

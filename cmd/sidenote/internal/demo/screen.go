@@ -39,7 +39,7 @@ type Story struct {
 func (s Story) Arrived() bool {
 	n := 0
 	for _, src := range s.Ledger.Sources {
-		if src.Fate != rewrite.Out {
+		if src.Inclusion != rewrite.Excluded {
 			n++
 			if !bytes.Contains(s.Rewritten, fmt.Appendf(nil, `<source id=\"%d\" `, src.ID)) {
 				return false

@@ -26,8 +26,9 @@ const (
 	noIssues   = "NO ISSUES"
 )
 
-// Careless is a claim in the Stub's draft that no source supports, for the critique to find.
-const Careless = "Nobody has ever been refused this"
+// UnsupportedClaim is a claim in the Stub's draft that no source supports, for the critique to
+// find.
+const UnsupportedClaim = "Nobody has ever been refused this"
 
 // quotedPart matches quotations in a prompt, which say nothing about the part.
 var quotedPart = regexp.MustCompile(`(?s)<sources>.*?</sources>|<stage name="[^"]*">\n.*?\n</stage>|<history>.*?</history>|<question>.*?</question>`)
@@ -105,7 +106,7 @@ func evidence(prompt, question string) string {
 var citedID = regexp.MustCompile(` ?\[(\d+)\]`)
 
 // draft answers from the evidence, or from the sources if there is none. With two or more
-// statements it adds the claim Careless.
+// statements it adds UnsupportedClaim.
 func draft(prompt, question string) string {
 	var found []sentence
 	for _, heading := range []string{"The evidence:", "The evaluation of these sources:"} {
@@ -126,7 +127,7 @@ func draft(prompt, question string) string {
 	}
 	text := quoted(found)
 	if len(found) > 1 {
-		text += " " + cite(sentence{id: found[0].id, text: Careless})
+		text += " " + cite(sentence{id: found[0].id, text: UnsupportedClaim})
 	}
 	return text
 }

@@ -62,8 +62,8 @@ func TestStubPlaysPresets(t *testing.T) {
 	_, sources, _ := strings.Cut(block, "\n\n")
 	const (
 		leave    = "Every parent may take 16 weeks of parental leave on full pay [1]. Parental leave on full pay is open after six months of service [2]."
-		careless = leave + " " + demo.Careless + " [1]."
-		issue    = `"` + demo.Careless + ` [1]": made up; source 1 does not say so.`
+		careless = leave + " " + demo.UnsupportedClaim + " [1]."
+		issue    = `"` + demo.UnsupportedClaim + ` [1]": made up; source 1 does not say so.`
 		levels   = "[1] Relevance: high. Level: unknown. Core evidence: Every parent may take 16 weeks of parental leave on full pay.\n" +
 			"[2] Relevance: high. Level: unknown. Core evidence: Parental leave on full pay is open after six months of service.\nMissing: nothing."
 		dogs = "Dogs are welcome on Fridays [3]."

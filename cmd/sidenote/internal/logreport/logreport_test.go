@@ -77,13 +77,13 @@ func aDay() (list []*report.Report) {
 	add(2, func(i int) *report.Report { return chat(i, "trial", rewrite.Shadowed, rewrite.ReasonNoMatch, 0) })
 	add(2, func(i int) *report.Report {
 		r := chat(i, "sales", report.WithTools, "", 0)
-		r.Tools = &report.Tools{Rounds: 3, Beyond: 2, Tokens: 90}
+		r.Tools = &report.Tools{Rounds: 3, CallsOmitted: 2, Tokens: 90}
 		r.Budget.Charged.Money = budget.USD / 8
 		return r
 	})
 	add(2, func(i int) *report.Report {
 		r := chat(i, "sales", report.Staged, "", 500)
-		r.Stages = &report.Stages{Of: 2, Answer: "draft", Called: []report.Stage{
+		r.Stages = &report.Stages{Total: 2, Answer: "draft", Called: []report.Stage{
 			{Name: "draft", Outcome: report.StageOK, Took: time.Second, Usage: answer.Usage{Input: 900, Output: 120}},
 			{Name: "critic", Outcome: report.StageTimeout, Took: time.Minute},
 		}}
@@ -321,7 +321,7 @@ func BenchmarkAdd(b *testing.B) {
 func TestCostOfCacheWritesAndTiers(t *testing.T) {
 	table := budget.PriceTable{{
 		Match:  "gpt-5*",
-		Prices: must(budget.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()),
+		Prices: must(budget.PriceText{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()),
 		Tiers:  map[string]budget.Prices{"priority": must(budget.ParsePrices("10", "", "60"))},
 	}}
 	r := chat(1, "sales", rewrite.Injected, "", 0)

@@ -95,9 +95,9 @@ func (p page) tokens(g *Group) {
 	if t.CacheWrite > 0 {
 		cached += ", " + thousands(t.CacheWrite) + " written to the cache"
 	}
-	p.line("           %s input, %s, %s output, reported by %s", thousands(t.Input), cached, thousands(t.Output), terminal.Plural(t.Told, "answer"))
-	if t.Untold > 0 {
-		p.line("           %s reported no usage", terminal.Plural(t.Untold, "answer"))
+	p.line("           %s input, %s, %s output, reported by %s", thousands(t.Input), cached, thousands(t.Output), terminal.Plural(t.Reported, "answer"))
+	if t.Unreported > 0 {
+		p.line("           %s reported no usage", terminal.Plural(t.Unreported, "answer"))
 	}
 	if c := g.Cost; c != nil {
 		p.line("cost       $%.4f for %s, of it $%.4f for what was added, had none of it been cached upstream", c.USD, terminal.Plural(c.Priced, "request"), c.ContextUSD)

@@ -78,8 +78,8 @@ type Tokens struct {
 	CacheWrite  int64 `json:"cache_write,omitempty"` // likewise: written into the upstream's cache
 	Output      int64 `json:"output"`
 	Reasoning   int64 `json:"reasoning"` // part of Output
-	Told        int   `json:"told"`      // answers that reported their usage
-	Untold      int   `json:"untold"`    // answers that did not
+	Reported    int   `json:"told"`      // answers that reported their usage
+	Unreported  int   `json:"untold"`    // answers that did not
 }
 
 // A Cost is the cost of requests by the prices of a configuration, in US dollars.

@@ -16,9 +16,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// An Asked shows a person the progress of an answer. The answer goes to Out and everything else to
-// Err, so that the answer alone can be piped. It is safe for concurrent use.
-type Asked struct {
+// An AnswerView shows a person the progress of an answer. The answer goes to Out and everything
+// else to Err, so that the answer alone can be piped. It is safe for concurrent use.
+type AnswerView struct {
 	Out, Err io.Writer
 	Terminal bool               // Out is a terminal, so text must be made safe
 	Live     *terminal.Progress // progress, on Err; nil: not shown
@@ -34,7 +34,7 @@ type Asked struct {
 }
 
 // Begin starts the display for a question that chain, the stages, may answer.
-func (s *Asked) Begin(chain []string) {
+func (s *AnswerView) Begin(chain []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.chain, s.since = chain, s.Now()
@@ -45,7 +45,7 @@ func (s *Asked) Begin(chain []string) {
 const tick = 200 * time.Millisecond
 
 // Run shows progress until ctx ends.
-func (s *Asked) Run(ctx context.Context) {
+func (s *AnswerView) Run(ctx context.Context) {
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
 	for {
@@ -58,7 +58,7 @@ func (s *Asked) Run(ctx context.Context) {
 	}
 }
 
-func (s *Asked) show() {
+func (s *AnswerView) show() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.silent || s.since.IsZero() {
@@ -72,17 +72,17 @@ func (s *Asked) show() {
 }
 
 // stage describes the current stage.
-func (s *Asked) stage() string {
+func (s *AnswerView) stage() string {
 	return fmt.Sprintf("stage %d/%d  %s", s.at, len(s.chain), terminal.Clean(s.chain[s.at-1]))
 }
 
 // Follow returns the callbacks that show an answer while it arrives.
-func (s *Asked) Follow() client.Follow {
+func (s *AnswerView) Follow() client.Follow {
 	return client.Follow{Head: s.head, Stage: s.next, Text: s.text}
 }
 
 // head drops the chain if the answer is not made in stages.
-func (s *Asked) head(status string) {
+func (s *AnswerView) head(status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !strings.HasPrefix(status, string(report.Staged)) {
@@ -91,7 +91,7 @@ func (s *Asked) head(status string) {
 }
 
 // next writes a line about the stage that has ended.
-func (s *Asked) next(at, of int, _ string) {
+func (s *AnswerView) next(at, of int, _ string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at <= s.at || of != len(s.chain) || at > of {
@@ -102,7 +102,7 @@ func (s *Asked) next(at, of int, _ string) {
 }
 
 // over writes a line about the stage that has ended or begins to answer.
-func (s *Asked) over() {
+func (s *AnswerView) over() {
 	s.Live.Clear()
 	switch s.at {
 	case 0:
@@ -114,7 +114,7 @@ func (s *Asked) over() {
 }
 
 // text writes more of the answer, unless the stages are to be shown before it.
-func (s *Asked) text(more string) {
+func (s *AnswerView) text(more string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.Stages {
@@ -122,7 +122,7 @@ func (s *Asked) text(more string) {
 	}
 }
 
-func (s *Asked) write(text string) {
+func (s *AnswerView) write(text string) {
 	if text == "" {
 		return
 	}
@@ -138,7 +138,7 @@ func (s *Asked) write(text string) {
 }
 
 // End shows the rest: the stages, if requested, and the sources and a summary of a whole answer.
-func (s *Asked) End(a *client.Answer, whole bool) {
+func (s *AnswerView) End(a *client.Answer, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silent = true
@@ -160,7 +160,7 @@ func (s *Asked) End(a *client.Answer, whole bool) {
 }
 
 // stages prints the output of each stage. That of the last is the answer.
-func (s *Asked) stages(of *report.Stages) {
+func (s *AnswerView) stages(of *report.Stages) {
 	if of == nil {
 		return
 	}
@@ -175,7 +175,7 @@ func (s *Asked) stages(of *report.Stages) {
 			parts = append(parts, string(stage.Outcome))
 		}
 		parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
-		fmt.Fprintf(s.Err, "=== stage %d/%d %s: %s\n", stage.At, of.Of, stage.Name, strings.Join(parts, ", "))
+		fmt.Fprintf(s.Err, "=== stage %d/%d %s: %s\n", stage.At, of.Total, stage.Name, strings.Join(parts, ", "))
 		if stage.Name != of.Answer || i < len(of.Called)-1 {
 			fmt.Fprintf(s.Err, "%s\n\n", strings.TrimSpace(strings.Map(visible, stage.Output)))
 		}
@@ -204,7 +204,7 @@ func chainEnd(of *report.Stages) string {
 }
 
 // sources lists the sources that the answer cites.
-func (s *Asked) sources(a *client.Answer) {
+func (s *AnswerView) sources(a *client.Answer) {
 	cited, shown := client.Cited(a.Text), a.Sources()
 	fmt.Fprintln(s.Err)
 	for _, id := range cited {
@@ -238,8 +238,8 @@ func summary(a *client.Answer) []string {
 	}
 	if of := r.Stages; of != nil {
 		parts = append(parts, terminal.Plural(len(of.Called), "stage"))
-	} else if r.Unstaged != "" {
-		parts = append(parts, "not in stages: "+r.Unstaged)
+	} else if r.StagesSkipped != "" {
+		parts = append(parts, "not in stages: "+r.StagesSkipped)
 	}
 	parts = append(parts, terminal.Plural(len(a.Sources()), "source"), seconds(a.Took))
 	return append(parts, used(r.Usage)...)

@@ -16,7 +16,7 @@ import (
 func stagedAnswer() client.Answer {
 	r := report.Report{
 		Outcome: report.Staged, Usage: answer.Usage{Input: 1200, Output: 30, Known: true},
-		Stages: &report.Stages{Of: 3, Answer: "final", Called: []report.Stage{
+		Stages: &report.Stages{Total: 3, Answer: "final", Called: []report.Stage{
 			{Name: "draft", At: 1, Model: "m", Calls: 1, Took: 1500 * time.Millisecond, Outcome: report.StageOK, Usage: answer.Usage{Input: 400, Output: 10, Known: true}, Output: "It is 12\x1b[2J [1].\n"},
 			{Name: "review", At: 2, Model: "m", Took: time.Millisecond, Outcome: report.StageOK, Output: "\"12\": source 1 says 16."},
 			{Name: "final", At: 3, Model: "m2", Calls: 1, Took: 2 * time.Second, Outcome: report.StageOK, Output: "It is 16 [1], not [9]."},
@@ -51,7 +51,7 @@ func TestAsked(t *testing.T) {
 	} {
 		var screen bytes.Buffer
 		now := time.Unix(0, 0)
-		s := &Asked{Out: &screen, Err: &screen, Terminal: true, Stages: c.stages, Now: func() time.Time { return now }}
+		s := &AnswerView{Out: &screen, Err: &screen, Terminal: true, Stages: c.stages, Now: func() time.Time { return now }}
 		s.Begin([]string{"draft", "review", "final"})
 		f := s.Follow()
 		f.Head("staged; stages=3")
@@ -78,7 +78,7 @@ func TestAskedShowsWhatGoesOn(t *testing.T) {
 	var out, errs bytes.Buffer
 	now := time.Unix(0, 0)
 	clock := func() time.Time { return now }
-	s := &Asked{Out: &out, Err: &errs, Live: &terminal.Progress{Writer: &errs, Terminal: true, Now: clock}, Now: clock}
+	s := &AnswerView{Out: &out, Err: &errs, Live: &terminal.Progress{Writer: &errs, Terminal: true, Now: clock}, Now: clock}
 	s.show() // nothing is in progress
 	s.Begin([]string{"draft", "final"})
 	now = now.Add(3100 * time.Millisecond)

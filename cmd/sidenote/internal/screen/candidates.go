@@ -17,7 +17,7 @@ const (
 
 // Candidates shows how many candidates each search stage left, what was searched for, and all
 // candidates in rank order.
-func Candidates(w io.Writer, f *explain.Found) {
+func Candidates(w io.Writer, f *explain.SearchResult) {
 	var steps, bases []string
 	for _, s := range explain.LookupStages(&f.Result) {
 		steps = append(steps, fmt.Sprintf("%s %d", s.Name, s.Left))
@@ -58,7 +58,7 @@ func printCandidate(w io.Writer, c *explain.Candidate) {
 	if c.Number > 0 {
 		rank = fmt.Sprintf("%d.", c.Number)
 	}
-	line := terminal.Clean(explain.LookupPlace(&c.Source))
+	line := terminal.Clean(explain.ChunkID(&c.Source))
 	if heading := title(c.Source); heading != "" {
 		line += "  " + terminal.Fit(heading, max(20, columns-indent-len(line)-2))
 	}
@@ -83,7 +83,7 @@ func printCandidate(w io.Writer, c *explain.Candidate) {
 	if len(c.Duplicates) > 0 {
 		var twins []string
 		for i := range c.Duplicates {
-			twins = append(twins, explain.LookupPlace(&c.Duplicates[i]))
+			twins = append(twins, explain.ChunkID(&c.Duplicates[i]))
 		}
 		below = append(below, terminal.Clean("stands for "+strings.Join(twins, ", ")))
 	}

@@ -59,9 +59,9 @@ func TestCandidatesReranked(t *testing.T) {
 	source := func(doc string, relevance, rerank float64) retrieval.Source {
 		return retrieval.Source{Knowledge: "hr", Doc: doc, Score: 2, Relevance: relevance, RerankScore: new(rerank), Grade: retrieval.GradeRelevant}
 	}
-	f := &explain.Found{Settings: retrieval.DefaultSettings(), Result: retrieval.Result{
+	f := &explain.SearchResult{Settings: retrieval.DefaultSettings(), Result: retrieval.Result{
 		Sources: []retrieval.Source{source("low", .5, .98765), source("high", .75, .5)}, Retrieved: 3,
-		Fallen:   retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "hr", Doc: "off", Relevance: .9, RerankScore: new(.125), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0.125 < 0.3"}}),
+		Excluded: retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "hr", Doc: "off", Relevance: .9, RerankScore: new(.125), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0.125 < 0.3"}}),
 		Reranked: &retrieval.Reranked{Upstream: "s", Model: "m", Documents: 3, Reason: retrieval.RerankOK},
 		Graded:   &retrieval.Graded{By: retrieval.GradeByRerank, Reason: retrieval.RerankOK, Verdict: retrieval.GradeRelevant, Rounds: 2},
 	}}

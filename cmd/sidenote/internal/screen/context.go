@@ -20,7 +20,7 @@ func Context(w io.Writer, r *rewrite.Assembled) error {
 		fmt.Fprintf(t, "%s\t%d\t%s\n", m.Role, m.Tokens, terminal.Clean(strings.Join(m.ChunkIDs, " ")))
 	}
 	for _, part := range r.Ledger.Components {
-		if part.Fate != rewrite.Out {
+		if part.Inclusion != rewrite.Excluded {
 			fmt.Fprintf(t, "%s\t%d\t%s\n", "", part.Tokens, part.Name)
 		}
 	}

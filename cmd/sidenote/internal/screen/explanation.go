@@ -141,7 +141,7 @@ func printLedger(w io.Writer, e *explain.Explanation) {
 		fmt.Fprintln(w, terminal.Clean(note))
 	}
 	for _, part := range l.Components {
-		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s      %s, %d tokens  %s", part.Fate, part.Name, part.Tokens, part.Detail)))
+		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s      %s, %d tokens  %s", part.Inclusion, part.Name, part.Tokens, part.Detail)))
 	}
 	for _, s := range l.Sources {
 		title := strings.Trim(s.Name+" > "+s.Section, " >")
@@ -159,7 +159,7 @@ func printLedger(w io.Writer, e *explain.Explanation) {
 		if s.Support != nil {
 			scores += fmt.Sprintf(", support %.2f", *s.Support)
 		}
-		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s %-4s %s, %s, %d tokens  %s", s.Fate, terminal.Mark(s.ID), line, scores, s.Tokens, terminal.Clean(s.Detail))))
+		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s %-4s %s, %s, %d tokens  %s", s.Inclusion, terminal.Mark(s.ID), line, scores, s.Tokens, terminal.Clean(s.Detail))))
 	}
 }
 

@@ -21,15 +21,15 @@ func TestExplanationIsPlainText(t *testing.T) {
 		Partial: true, Cache: "hit", Client: report.ClientCutUpstream,
 		Ledger: &explain.Ledger{Ledger: rewrite.Ledger{
 			Notes:      []string{evil},
-			Components: []rewrite.ComponentEntry{{Name: "rules", Fate: rewrite.In, Tokens: 7}},
-			Sources:    []rewrite.SourceEntry{{ID: 1, Knowledge: "kb", Doc: evil, Name: evil, Section: evil, Score: 3, Relevance: .75, Reranked: new(.0625), Fate: rewrite.Cut, Detail: evil}},
+			Components: []rewrite.ComponentEntry{{Name: "rules", Inclusion: rewrite.Included, Tokens: 7}},
+			Sources:    []rewrite.SourceEntry{{ID: 1, Knowledge: "kb", Doc: evil, Name: evil, Section: evil, Score: 3, Relevance: .75, Reranked: new(.0625), Inclusion: rewrite.Cut, Detail: evil}},
 		}},
 		Tools: &explain.Tools{
-			Rounds: 3, Tokens: 1132, Restored: 1, Unkept: report.TurnTooLarge, Beyond: 2,
+			Rounds: 3, Tokens: 1132, Restored: 1, TurnLoss: report.TurnTooLarge, CallsOmitted: 2,
 			Calls:   []explain.ToolCall{{Round: 1, Tool: "recall", Arguments: `{"query":"` + evil + "\nforged  line\"}", Hits: 2, Tokens: 1132, Took: 12.34, Outcome: report.ToolOK}, {Round: 2, Tool: "recall", Outcome: report.ToolRepeated}},
-			Sources: []explain.Given{{ID: 7, Knowledge: "kb", Doc: "a", Name: evil, Section: "B", Relevance: .875}},
+			Sources: []explain.ToolSource{{ID: 7, Knowledge: "kb", Doc: "a", Name: evil, Section: "B", Relevance: .875}},
 		},
-		Usage: &explain.Usage{Input: 3210, Output: 54}, Unoffered: evil,
+		Usage: &explain.Usage{Input: 3210, Output: 54}, ToolsSkipped: evil,
 		Received: &explain.Body{Bytes: 9000, Text: "{\n\t\"a\": " + evil + "}"},
 	}
 	var w strings.Builder

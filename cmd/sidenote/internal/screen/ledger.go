@@ -17,7 +17,7 @@ const mostOut = 3
 // Rewrite shows what a dry run adds to a request, and the first excluded candidates, or all if
 // full is true.
 func Rewrite(w io.Writer, res rewrite.Result, full bool) {
-	l := res.Ledger.Whole()
+	l := res.Ledger.WithExcluded()
 	fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%s %s", res.Outcome, res.Reason)))
 	counts(w, &l)
 	if res.Ambiguity != nil {
@@ -53,7 +53,7 @@ func ledgerLine(src rewrite.SourceEntry, several bool) string {
 	if several {
 		name = src.Knowledge + "/" + name
 	}
-	parts := []string{fmt.Sprintf("%-4s %-4s %s", src.Fate, terminal.Mark(src.ID), terminal.Clean(name))}
+	parts := []string{fmt.Sprintf("%-4s %-4s %s", src.Inclusion, terminal.Mark(src.ID), terminal.Clean(name))}
 	if src.Section != "" {
 		parts = append(parts, terminal.Fit(src.Section, 30))
 	}

@@ -15,11 +15,11 @@ func TestRewriteShowsTheFirstThatAreOut(t *testing.T) {
 	res.Outcome = rewrite.Injected
 	res.Ledger = rewrite.Ledger{Budget: 2000, Used: 1500, Exactness: rewrite.Exact, Encoding: "o200k_base", Notes: []string{`knowledge "x": not in the policy`}}
 	res.Ledger.Sources = []rewrite.SourceEntry{
-		{ID: 1, Fate: rewrite.In, Knowledge: "hr", Doc: "a.md", Chunk: 2, Section: "Leave", Tokens: 1200, Reranked: new(0.98765)},
-		{ID: 2, Fate: rewrite.Cut, Knowledge: "hr", Doc: "b.md", Tokens: 1, Detail: "300 of 400"},
+		{ID: 1, Inclusion: rewrite.Included, Knowledge: "hr", Doc: "a.md", Chunk: 2, Section: "Leave", Tokens: 1200, Reranked: new(0.98765)},
+		{ID: 2, Inclusion: rewrite.Cut, Knowledge: "hr", Doc: "b.md", Tokens: 1, Detail: "300 of 400"},
 	}
 	for i := range 5 {
-		res.Ledger.Sources = append(res.Ledger.Sources, rewrite.SourceEntry{Fate: rewrite.Out, Knowledge: "hr", Doc: fmt.Sprintf("c%d.md", i), Detail: "after the best 2"})
+		res.Ledger.Sources = append(res.Ledger.Sources, rewrite.SourceEntry{Inclusion: rewrite.Excluded, Knowledge: "hr", Doc: fmt.Sprintf("c%d.md", i), Detail: "after the best 2"})
 	}
 	const head = "injected\nbudget 2,000 tokens, used 1,500 exact (o200k_base)\nknowledge \"x\": not in the policy\n"
 	const in = "in   [1]  a.md#2  Leave  1,200 tokens  rerank 0.988\ncut  [2]  b.md#0  1 token  300 of 400\n"

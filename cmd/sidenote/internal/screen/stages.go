@@ -14,12 +14,12 @@ import (
 // printStages prints the time, usage and outcome of each stage of an answer and, if kept, its
 // prompt and output.
 func printStages(w io.Writer, e *explain.Explanation) {
-	Unstaged(w, e.Unstaged)
+	StagesSkipped(w, e.StagesSkipped)
 	s := e.Stages
 	if s == nil {
 		return
 	}
-	line := fmt.Sprintf("stages: %d of %d", len(s.Called), s.Of)
+	line := fmt.Sprintf("stages: %d of %d", len(s.Called), s.Total)
 	if s.Answer != "" {
 		line += ", the answer is that of " + terminal.Clean(s.Answer)
 	}
@@ -97,8 +97,8 @@ func messages(request string) string {
 	return b.String()
 }
 
-// Unstaged prints why a chat is not answered in stages, if there is a reason.
-func Unstaged(w io.Writer, why string) {
+// StagesSkipped prints why a chat is not answered in stages, if there is a reason.
+func StagesSkipped(w io.Writer, why string) {
 	if why != "" {
 		fmt.Fprintf(w, "not answered in stages: %s\n", terminal.Clean(why))
 	}

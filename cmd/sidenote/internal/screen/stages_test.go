@@ -17,7 +17,7 @@ func TestExplanationOfStages(t *testing.T) {
 		Calls: []explain.Call{{Upstream: "u", Purpose: report.ToStage, Status: 200}, {Upstream: "u", Purpose: report.ToStage, Status: 429}},
 		Usage: &explain.Usage{Input: 12900, Output: 120},
 		Sent:  &explain.Body{Text: "the last of the stages' requests"},
-		Stages: &explain.Stages{Of: 4, Answer: "answer_generator", Called: []explain.Stage{
+		Stages: &explain.Stages{Total: 4, Answer: "answer_generator", Called: []explain.Stage{
 			{
 				Name: "answer_generator", At: 2, Upstream: "u", Model: "gpt-5-mini", Calls: 1, Status: 200, Took: 1512.34, Outcome: report.StageOK, Finish: "length",
 				Usage:   &explain.StageUsage{Input: 12900, Output: 120},
@@ -58,7 +58,7 @@ stages: 3 of 4, the answer is that of answer_generator; all used 12,900 tokens o
 		t.Errorf("no sign of what was sent:\n%s", w.String())
 	}
 	w.Reset()
-	Explanation(&w, &explain.Explanation{Unstaged: "choices\x1b"})
+	Explanation(&w, &explain.Explanation{StagesSkipped: "choices\x1b"})
 	if !strings.Contains(w.String(), "\nnot answered in stages: choices·\n") || strings.Contains(w.String(), "\nstages: ") {
 		t.Errorf("%q", w.String())
 	}

@@ -14,17 +14,17 @@ const argumentsWidth = 60
 
 // printTools prints a model's tool calls, their results, and the usage of all rounds.
 func printTools(w io.Writer, e *explain.Explanation) {
-	Offered(w, nil, e.Unoffered)
+	Offered(w, nil, e.ToolsSkipped)
 	t := e.Tools
 	if t == nil {
 		return
 	}
-	line := fmt.Sprintf("tools: %s, %s, %s tokens of results", terminal.Plural(t.Rounds, "round"), terminal.Plural(len(t.Calls)+t.Beyond, "call"), terminal.Thousands(t.Tokens))
+	line := fmt.Sprintf("tools: %s, %s, %s tokens of results", terminal.Plural(t.Rounds, "round"), terminal.Plural(len(t.Calls)+t.CallsOmitted, "call"), terminal.Thousands(t.Tokens))
 	if t.Restored > 0 {
 		line += fmt.Sprintf(", %s put back", terminal.Plural(t.Restored, "earlier turn"))
 	}
-	if t.Unkept != "" {
-		line += fmt.Sprintf(", its own is not kept (%s)", terminal.Clean(string(t.Unkept)))
+	if t.TurnLoss != "" {
+		line += fmt.Sprintf(", its own is not kept (%s)", terminal.Clean(string(t.TurnLoss)))
 	}
 	if u := e.Usage; u != nil {
 		line += fmt.Sprintf("; all rounds used %s tokens of input, %s of output", terminal.Thousands(int(u.Input)), terminal.Thousands(int(u.Output)))
@@ -38,8 +38,8 @@ func printTools(w io.Writer, e *explain.Explanation) {
 			terminal.Clean(string(c.Outcome)), terminal.Fit(c.Arguments, argumentsWidth))
 		fmt.Fprintln(w, strings.TrimRight(row, " "))
 	}
-	if t.Beyond > 0 {
-		fmt.Fprintf(w, "  and %s more\n", terminal.Thousands(t.Beyond))
+	if t.CallsOmitted > 0 {
+		fmt.Fprintf(w, "  and %s more\n", terminal.Thousands(t.CallsOmitted))
 	}
 	for _, s := range t.Sources {
 		title := strings.Trim(s.Name+" > "+s.Section, " >")

@@ -57,7 +57,7 @@ func (s *stateFolder) improve(ctx context.Context) (changed bool) {
 // leave closes the state folder until improve opens it again.
 func (s *stateFolder) leave(ctx context.Context) {
 	if err := s.library.Leave(ctx); err != nil {
-		s.monitor.Tell(slog.LevelWarn, "state: "+err.Error())
+		s.monitor.Log(slog.LevelWarn, "state: "+err.Error())
 	}
 }
 
@@ -83,7 +83,7 @@ func (s *stateFolder) awaitChange(ctx context.Context) {
 		}
 		wait = min(2*wait, openEvery)
 		if line := s.problem(); line != "" {
-			s.monitor.Tell(slog.LevelWarn, line)
+			s.monitor.Log(slog.LevelWarn, line)
 		}
 	}
 }
@@ -104,11 +104,11 @@ func Pause(ctx context.Context, d time.Duration) error {
 func (s *stateFolder) tellAccess(first bool) {
 	switch why := s.problem(); {
 	case s.obstacle.locked() && s.library.Standing() == library.Following:
-		s.monitor.Tell(slog.LevelInfo, why)
+		s.monitor.Log(slog.LevelInfo, why)
 	case why != "":
-		s.monitor.Tell(slog.LevelWarn, why)
+		s.monitor.Log(slog.LevelWarn, why)
 	case !first:
-		s.monitor.Tell(slog.LevelInfo, "state: this process writes "+s.cfg.Load().State.Path+" now")
+		s.monitor.Log(slog.LevelInfo, "state: this process writes "+s.cfg.Load().State.Path+" now")
 	}
 }
 

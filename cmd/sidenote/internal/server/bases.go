@@ -134,7 +134,7 @@ func (b *Bases) indexOne(ctx context.Context, name config.Name) (Indexed, error)
 	if x := b.made.Load().indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
 		done := x.read(ctx, x.library.Sync)
 		if done.err != nil && ctx.Err() == nil {
-			b.monitor.Tell(slog.LevelWarn, done.problem())
+			b.monitor.Log(slog.LevelWarn, done.problem())
 			return Indexed{ID: id, Line: b.storedLine(id)}, nil
 		}
 		space, _ := b.state.embedding.Space(id)
@@ -191,13 +191,13 @@ func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) 
 	for first := true; ctx.Err() == nil; first = false {
 		b.state.tellAccess(first)
 		if err := b.Index(ctx, indexed); err != nil && ctx.Err() == nil {
-			b.monitor.Tell(slog.LevelWarn, err.Error())
+			b.monitor.Log(slog.LevelWarn, err.Error())
 		}
 		if first && ctx.Err() == nil {
 			b.expect()
 			b.AwaitStores(ctx, indexed)
 			for _, line := range b.UnknownAttributes() {
-				b.monitor.Tell(slog.LevelWarn, line)
+				b.monitor.Log(slog.LevelWarn, line)
 			}
 			ready()
 		}
@@ -242,7 +242,7 @@ func (b *Bases) watch(ctx context.Context, indexed func(Indexed)) {
 		all.Go(func() {
 			defer panics.Recover(b.monitor.Panicked, nil) // after a panic the base stays as it is
 			if err := watch(ctx); err != nil && ctx.Err() == nil {
-				b.monitor.Tell(slog.LevelWarn, err.Error())
+				b.monitor.Log(slog.LevelWarn, err.Error())
 			}
 		})
 	}

@@ -27,7 +27,7 @@ const budgetsFolder = "budgets"
 
 // limitedOnRedis reports whether budgets are counted in Redis and some tenant has limits.
 func limitedOnRedis(cfg *config.Config) bool {
-	url, _ := config.CountedOn(cfg)
+	url, _ := config.BudgetsRedisURL(cfg)
 	return url != "" && config.Limited(cfg)
 }
 
@@ -35,7 +35,7 @@ func limitedOnRedis(cfg *config.Config) bool {
 // own connections and timeout even if it is the cache's Redis: a cache lookup gives up early
 // because a miss is cheap, but a request whose budget cannot be checked may be refused.
 func openBudgetsRedis(cfg *config.Config, changed func(string, bool), m Monitor) (*redis.DB, error) {
-	url, key := config.CountedOn(cfg)
+	url, key := config.BudgetsRedisURL(cfg)
 	if url == "" {
 		return nil, nil
 	}
@@ -136,7 +136,7 @@ func (b *budgets) openLocal(keep bool, m Monitor, options budget.QueueOptions, w
 	if keep && cfg.State.Path != config.StateMemory && !cfg.State.Follow {
 		file, err := budget.NewFile(filepath.Join(cfg.State.Path, budgetsFolder), budget.FileOptions{
 			Changed: func(trouble error) { m.Changed(b.line(trouble), trouble != nil) },
-			Notice:  func(line string) { m.Tell(slog.LevelWarn, "budgets: "+line) },
+			Notice:  func(line string) { m.Log(slog.LevelWarn, "budgets: "+line) },
 		})
 		switch {
 		case err == nil:
@@ -145,7 +145,7 @@ func (b *budgets) openLocal(keep bool, m Monitor, options budget.QueueOptions, w
 		case !errors.Is(err, budget.ErrInUse):
 			return err
 		case config.Limited(cfg):
-			m.Tell(slog.LevelWarn, "budgets: another process keeps those of the state folder, so limits are counted by each of them alone")
+			m.Log(slog.LevelWarn, "budgets: another process keeps those of the state folder, so limits are counted by each of them alone")
 		}
 	}
 	fallback := budget.NewFallback(ledger, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })

@@ -34,7 +34,7 @@ type Caches struct {
 // whether budgets on Redis limit any tenant at present.
 func NewCaches(cfg *config.Config, limited func() bool, m Monitor) (*Caches, error) {
 	c := &Caches{
-		cfg: cfg, monitor: m, Changed: Together(m.Changed), memory: map[cache.Kind]*cache.Memory{},
+		cfg: cfg, monitor: m, Changed: MergeChanges(m.Changed), memory: map[cache.Kind]*cache.Memory{},
 		stores: map[cache.Kind]*redis.Store{}, codecs: map[cache.Kind]*cache.CodecStore{}, behind: map[cache.Kind]*cache.WriteBehind{},
 	}
 	// A list of candidates is as large as the selection from it but is read far less often: only
@@ -72,8 +72,8 @@ func (c *Caches) Bytes(kind cache.Kind) int64 { return c.memory[kind].Bytes() }
 // Redis.
 func (c *Caches) Calibration() *cache.CodecStore { return c.codecs[cache.Calibration] }
 
-// Before puts the cache tiers of a kind in front of a retriever.
-func (c *Caches) Before(next retrieval.Retriever, kind cache.Kind) retrieval.Retriever {
+// WithCache puts the cache tiers of a kind in front of a retriever.
+func (c *Caches) WithCache(next retrieval.Retriever, kind cache.Kind) retrieval.Retriever {
 	local, shared := c.cfg.Cache, c.cfg.Redis
 	tiers := []cache.Tier{{Name: TierMemory, Store: c.memory[kind], TTL: local.TTL, EmptyTTL: local.EmptyTTL}}
 	if store := c.behind[kind]; store != nil {

@@ -41,8 +41,8 @@ func TestCacheMemoryHolds(t *testing.T) {
 			Tenant: "default", Bases: []retrieval.Ref{{Knowledge: "handbook"}}, Settings: tenant.Rewrite.Search,
 			Text: fmt.Sprintf("What is the rule for office %d on day %d, asked for the %dth time?", i%97, i%89, i),
 		})
-		if err != nil || res.Partial || len(res.Sources)+res.Fallen.Len() < 50 || len(res.Sources) > 0 && res.Sources[0].Text == "" {
-			t.Fatalf("question %d: %d sources, %d fell, %v", i, len(res.Sources), res.Fallen.Len(), err)
+		if err != nil || res.Partial || len(res.Sources)+res.Excluded.Len() < 50 || len(res.Sources) > 0 && res.Sources[0].Text == "" {
+			t.Fatalf("question %d: %d sources, %d fell, %v", i, len(res.Sources), res.Excluded.Len(), err)
 		}
 		return res.Cache == retrieval.CacheHit
 	}

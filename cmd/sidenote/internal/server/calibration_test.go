@@ -33,7 +33,7 @@ func replica(t *testing.T, url, more string) *Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	s.Shared(t.Context())
+	s.DescribeSharing(t.Context())
 	return s
 }
 

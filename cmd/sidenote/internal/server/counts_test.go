@@ -23,7 +23,7 @@ func TestSourcesAreCounted(t *testing.T) {
 				t.Fatal(err)
 			}
 			base, _ := e.catalogue.base("handbook")
-			res, err := retrieval.Whole{Next: base}.Retrieve(t.Context(), retrieval.Query{Text: "parental leave", Encoding: encoding, Settings: retrieval.DefaultSettings()})
+			res, err := retrieval.WithTexts{Next: base}.Retrieve(t.Context(), retrieval.Query{Text: "parental leave", Encoding: encoding, Settings: retrieval.DefaultSettings()})
 			if err != nil || len(res.Sources) == 0 {
 				t.Fatalf("%s: %+v, %v", what, res, err)
 			}

@@ -117,7 +117,7 @@ const retryEvery = 10 * time.Second
 func (x *indexer) watch(ctx context.Context) error {
 	walk := func(ctx context.Context, enter func(dir string)) uint64 { return x.library.Look(ctx, x.folder, enter) }
 	polling := func(why error) {
-		x.monitor.Tell(slog.LevelWarn, fmt.Sprintf("knowledge %s: changes are seen late, by looking now and then: %v", x.folder.ID, why))
+		x.monitor.Log(slog.LevelWarn, fmt.Sprintf("knowledge %s: changes are seen late, by looking now and then: %v", x.folder.ID, why))
 	}
 	changed := make(chan struct{}, 1)
 	g, ctx := errgroup.WithContext(ctx)
@@ -175,7 +175,7 @@ func WithRemedy(err error) error {
 // run failed.
 func (x *indexer) tell(done indexing, failed bool) {
 	if why := done.problem(); why != "" {
-		x.monitor.Tell(slog.LevelWarn, why)
+		x.monitor.Log(slog.LevelWarn, why)
 		return
 	}
 	r := done.report
@@ -190,7 +190,7 @@ func (x *indexer) tell(done indexing, failed bool) {
 		parts = append(parts, "can be read again")
 	}
 	if len(parts) > 0 {
-		x.monitor.Tell(slog.LevelInfo, fmt.Sprintf("knowledge %s: %s; now %s, %s (%.1f s)", x.folder.ID, strings.Join(parts, ", "),
+		x.monitor.Log(slog.LevelInfo, fmt.Sprintf("knowledge %s: %s; now %s, %s (%.1f s)", x.folder.ID, strings.Join(parts, ", "),
 			terminal.Plural(r.Files, "file"), terminal.Plural(r.Chunks, "chunk"), done.took.Seconds()))
 	}
 }

@@ -126,12 +126,12 @@ func asOne(res *retrieval.Result) {
 	for i := range res.Sources {
 		res.Sources[i] = rename(res.Sources[i])
 	}
-	fallen := res.Fallen.List()
-	for i := range fallen {
-		x := &fallen[i]
+	excluded := res.Excluded.List()
+	for i := range excluded {
+		x := &excluded[i]
 		x.Doc, x.Knowledge = x.Knowledge+"/"+x.Doc, "all"
 	}
-	res.Fallen = retrieval.NewExcludedList(fallen)
+	res.Excluded = retrieval.NewExcludedList(excluded)
 }
 
 func write(t *testing.T, path, text string) {

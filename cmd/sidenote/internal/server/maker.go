@@ -54,18 +54,18 @@ type EmbeddingProgress struct {
 
 // An EmbeddingReport is the result of embedding a base.
 type EmbeddingReport struct {
-	Chunks  int `json:"chunks"`
-	Had     int `json:"had"`     // chunks that had a vector already
-	Made    int `json:"made"`    // new vectors
-	Refused int `json:"refused"` // rejected by the service
-	Tokens  int `json:"tokens"`  // sent
+	Chunks          int `json:"chunks"`
+	AlreadyEmbedded int `json:"had"`     // chunks that had a vector already
+	NewVectors      int `json:"made"`    // new vectors
+	Refused         int `json:"refused"` // rejected by the service
+	Tokens          int `json:"tokens"`  // sent
 
-	Why  error         `json:"-"` // the reason of the last rejection that is final
-	Took time.Duration `json:"-"`
+	LastRefusal error         `json:"-"` // the reason of the last rejection that is final
+	Took        time.Duration `json:"-"`
 }
 
 // Missing returns the number of chunks without a vector.
-func (r EmbeddingReport) Missing() int { return r.Chunks - r.Had - r.Made }
+func (r EmbeddingReport) Missing() int { return r.Chunks - r.AlreadyEmbedded - r.NewVectors }
 
 // A LimitError means that no more tokens may be sent today.
 type LimitError struct {
@@ -137,7 +137,7 @@ func (m *VectorMaker) embed(ctx context.Context, base string, c *knowledge.Conte
 		progress = func(EmbeddingProgress) {}
 	}
 	p := &pass{VectorMaker: m, base: base, vectors: library.VectorsOf(m.library), tell: progress, indexed: m.now()}
-	p.Had, p.Chunks = c.Embedded()
+	p.AlreadyEmbedded, p.Chunks = c.Embedded()
 	err := p.run(ctx, c)
 	return p.EmbeddingReport, err
 }
@@ -232,7 +232,7 @@ func (p *pass) take(ctx context.Context, passages []string) error {
 	for i, key := range page {
 		switch _, waits := p.twice[key]; {
 		case kept[key] != nil:
-			p.Had++
+			p.AlreadyEmbedded++
 		case p.refused[key]:
 			p.Refused++
 		case waits:
@@ -254,7 +254,7 @@ func (p *pass) take(ctx context.Context, passages []string) error {
 }
 
 func (p *pass) progress() {
-	p.tell(EmbeddingProgress{Knowledge: p.base, Done: p.Had + p.Made, Chunks: p.Chunks, Tokens: p.Tokens})
+	p.tell(EmbeddingProgress{Knowledge: p.base, Done: p.AlreadyEmbedded + p.NewVectors, Chunks: p.Chunks, Tokens: p.Tokens})
 }
 
 // send sends one batch and stores the vectors.
@@ -282,7 +282,7 @@ func (p *pass) send(ctx context.Context) error {
 	}
 	p.Tokens += made.Tokens
 	for key := range maps.Keys(vectors) {
-		p.Made += 1 + p.twice[key]
+		p.NewVectors += 1 + p.twice[key]
 	}
 	if sendErr != nil {
 		return sendErr
@@ -307,11 +307,11 @@ func (p *pass) refuse(taken map[store.VectorKey][]byte, sent []store.VectorKey, 
 		chunks := 1 + p.twice[key]
 		switch {
 		case taken[key] != nil:
-		case made.Later[i]:
+		case made.Retryable[i]:
 			p.later.Chunks, p.later.Why = p.later.Chunks+chunks, made.Why
 		default:
 			p.Refused += chunks
-			p.Why = made.Why
+			p.LastRefusal = made.Why
 			if len(p.refused) < maxRefused {
 				p.refused[key] = true
 			}

@@ -128,16 +128,16 @@ func TestNothingIsSentTwice(t *testing.T) {
 	dir, service := t.TempDir(), servicestest.Start(t)
 	r := newRig(t, dir, service, 0)
 	r.put("a=ant", "b=bee", "c=cat", "d=dog", "e=elk", "f=fox")
-	if got := r.embed("at first", "ant", "bee", "cat", "dog", "elk", "fox"); got.Made != 6 || got.Tokens != 6 || got.Had != 0 {
+	if got := r.embed("at first", "ant", "bee", "cat", "dog", "elk", "fox"); got.NewVectors != 6 || got.Tokens != 6 || got.AlreadyEmbedded != 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := r.embed("again"); got.Made != 0 || got.Had != 6 {
+	if got := r.embed("again"); got.NewVectors != 0 || got.AlreadyEmbedded != 6 {
 		t.Errorf("%+v", got)
 	}
 	r.put("a=ape")
 	r.embed("another text", "ape")
 	r.put("g=bee", "h=gnu", "i=gnu")
-	if got := r.embed("the text of others", "gnu"); got.Chunks != 9 || got.Made != 2 || got.Had != 7 {
+	if got := r.embed("the text of others", "gnu"); got.Chunks != 9 || got.NewVectors != 2 || got.AlreadyEmbedded != 7 {
 		t.Errorf("%+v", got)
 	}
 	r.remove("c")
@@ -166,7 +166,7 @@ func TestFailureKeepsWhatWasMade(t *testing.T) {
 		return nil
 	})
 	report, err := r.maker.Embed(t.Context(), "kb", nil)
-	if err == nil || !strings.Contains(err.Error(), "401") || report.Made != 8 || report.Missing() != 2 {
+	if err == nil || !strings.Contains(err.Error(), "401") || report.NewVectors != 8 || report.Missing() != 2 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	if n, of := r.library.Base("kb").Content().Embedded(); n != 8 || of != 10 {
@@ -214,7 +214,7 @@ func TestTokensPerDay(t *testing.T) {
 	r.put(numbered(8)...)
 	report, err := r.maker.Embed(t.Context(), "kb", nil)
 	limit := (*server.LimitError)(nil)
-	if !errors.As(err, &limit) || !limit.Until.Equal(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)) || report.Tokens != 12 || report.Made != 6 {
+	if !errors.As(err, &limit) || !limit.Until.Equal(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)) || report.Tokens != 12 || report.NewVectors != 6 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	if want := "embeddings.tokens_per_day, 13, are used up until 2026-03-02 00:00 UTC"; err.Error() != want {
@@ -227,7 +227,7 @@ func TestTokensPerDay(t *testing.T) {
 		t.Errorf("the same day again: %+v, %v", report, err)
 	}
 	now = now.Add(2 * time.Hour)
-	if report, err := r.maker.Embed(t.Context(), "kb", nil); err != nil || report.Made != 2 || report.Missing() != 0 {
+	if report, err := r.maker.Embed(t.Context(), "kb", nil); err != nil || report.NewVectors != 2 || report.Missing() != 0 {
 		t.Errorf("the next day: %+v, %v", report, err)
 	}
 }
@@ -249,7 +249,7 @@ func TestOtherDimensions(t *testing.T) {
 	r.put("b=bee")
 	report, err := r.maker.Embed(t.Context(), "kb", nil)
 	other := (*services.DimensionError)(nil)
-	if !errors.As(err, &other) || *other != (services.DimensionError{Got: 32, Want: servicestest.Dimensions}) || report.Made != 0 {
+	if !errors.As(err, &other) || *other != (services.DimensionError{Got: 32, Want: servicestest.Dimensions}) || report.NewVectors != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if n, of := r.library.Base("kb").Content().Embedded(); n != 1 || of != 2 {
@@ -270,7 +270,7 @@ func TestRefusedOnce(t *testing.T) {
 	}
 	service.Break(refusing)
 	report, err := r.maker.Embed(t.Context(), "kb", nil)
-	if err != nil || report.Made != 2 || report.Refused != 1 || report.Why == nil {
+	if err != nil || report.NewVectors != 2 || report.Refused != 1 || report.LastRefusal == nil {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	service.Break(refusing)
@@ -356,7 +356,7 @@ func TestAnswersThatMayPass(t *testing.T) {
 			})
 			report, err := r.maker.Embed(t.Context(), "kb", nil)
 			later := (*server.LaterError)(nil)
-			if !errors.As(err, &later) || later.Chunks != 2 || report.Made != 2 || report.Refused != 0 || report.Missing() != 2 {
+			if !errors.As(err, &later) || later.Chunks != 2 || report.NewVectors != 2 || report.Refused != 0 || report.Missing() != 2 {
 				t.Fatalf("%+v, %v", report, err)
 			}
 			if n, of := r.library.Base("kb").Content().Embedded(); n != 2 || of != 4 {
@@ -383,7 +383,7 @@ func TestUselessAnswersCount(t *testing.T) {
 	r = newRig(t, dir, service, 6) // a token has been spent
 	r.put(numbered(2)...)
 	report, err := r.maker.Embed(t.Context(), "kb", nil)
-	if other := (*services.DimensionError)(nil); !errors.As(err, &other) || report.Tokens != 4 || report.Made != 0 {
+	if other := (*services.DimensionError)(nil); !errors.As(err, &other) || report.Tokens != 4 || report.NewVectors != 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	asked := len(service.Asked())

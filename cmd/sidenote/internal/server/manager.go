@@ -38,14 +38,14 @@ type manager struct {
 func NewManager(cfg *config.Config, library *library.Library) admin.Manager {
 	running := new(atomic.Pointer[config.Config])
 	running.Store(cfg)
-	return &manager{cfg: cfg, state: &stateFolder{cfg: running, library: library}, monitor: Monitor{Tell: func(slog.Level, string) {}}}
+	return &manager{cfg: cfg, state: &stateFolder{cfg: running, library: library}, monitor: Monitor{Log: func(slog.Level, string) {}}}
 }
 
 // Bases returns all bases.
 func (m *manager) Bases(ctx context.Context) ([]explain.Base, error) {
 	stored, err := m.state.library.StoredBases(ctx)
 	if damaged := (*store.CorruptError)(nil); errors.As(err, &damaged) && len(stored) > 0 {
-		m.monitor.Tell(slog.LevelWarn, "state: "+err.Error()) // list the undamaged ones
+		m.monitor.Log(slog.LevelWarn, "state: "+err.Error()) // list the undamaged ones
 	} else if err != nil {
 		return nil, m.refusal("", err)
 	}
@@ -291,10 +291,10 @@ func (m *manager) refusal(id string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, library.ErrClosed):
 		return as(http.StatusServiceUnavailable, "shutting_down", "This Sidenote is being stopped.")
 	case corrupt, segment, foreign:
-		m.monitor.Tell(slog.LevelWarn, "state: "+err.Error())
+		m.monitor.Log(slog.LevelWarn, "state: "+err.Error())
 		return as(http.StatusInternalServerError, "state_damaged", "%s.", sentence(err))
 	}
-	m.monitor.Tell(slog.LevelWarn, "state: "+err.Error())
+	m.monitor.Log(slog.LevelWarn, "state: "+err.Error())
 	return as(http.StatusInternalServerError, "state_failed", "%s.", sentence(err))
 }
 

@@ -16,7 +16,7 @@ import (
 // Each kind of state folder error has its own refusal, which names the cause.
 func TestRefusals(t *testing.T) {
 	warned := 0
-	m := &manager{monitor: Monitor{Tell: func(slog.Level, string) { warned++ }}}
+	m := &manager{monitor: Monitor{Log: func(slog.Level, string) { warned++ }}}
 	for _, c := range []struct {
 		err    error
 		status int

@@ -19,7 +19,7 @@ func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 	knowledge := MCP(e)
 	knowledge.Models = runningModels{e}
 	knowledge.Planners = func() *proxy.Planners { return e.admin.Load().Planners }
-	knowledge.Called = func(c mcp.Call) {
+	knowledge.OnCall = func(c mcp.Call) {
 		e.Metrics.ToolCalled(c.Caller.Policy.Tenant, c.Tool, string(c.Result), c.Took)
 		if requests == report.LogAll || requests == report.LogErrors && c.Result != mcp.Done {
 			LogCall(log, c)

@@ -20,7 +20,7 @@ func (e *Engine) openModes() {
 			Write: func(data []byte) error { return store.WriteModes(dir, data) },
 		}
 	}
-	modes, err := tenant.NewSwitch(keeper, func(line string) { e.monitor.Tell(slog.LevelWarn, line) })
+	modes, err := tenant.NewSwitch(keeper, func(line string) { e.monitor.Log(slog.LevelWarn, line) })
 	if err != nil {
 		e.lostModes = err
 		failed := store.SetModesAside(dir)
@@ -30,7 +30,7 @@ func (e *Engine) openModes() {
 	}
 	e.modes = modes
 	if line := e.lost(); line != "" {
-		e.monitor.Tell(slog.LevelWarn, line)
+		e.monitor.Log(slog.LevelWarn, line)
 	}
 	e.tasks.Start(modes.Run)
 	e.Metrics.WatchTenants("mode_switched", "1 while the kill switch holds the mode of a tenant below that of its policy.", func(tenant string) float64 {
@@ -79,7 +79,7 @@ func (e *Engine) switched() (lines []string) {
 	for _, entry := range e.modes.Entries(time.Now()) {
 		lines = append(lines, "mode: "+entry.String())
 	}
-	if err := e.modes.Kept(); err != nil {
+	if err := e.modes.PersistError(); err != nil {
 		lines = append(lines, "mode: what is set ends with this process: "+err.Error())
 	}
 	return lines

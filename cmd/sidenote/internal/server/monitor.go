@@ -26,28 +26,28 @@ const (
 // A Monitor counts background events and reports problems in the background.
 type Monitor struct {
 	Metrics *report.Metrics
-	Tell    func(level slog.Level, line string)
+	Log     func(level slog.Level, line string)
 }
 
 // Panicked is a panics.Handler.
 func (m Monitor) Panicked(value any, stack []byte) {
 	m.Metrics.Panicked(value, stack)
-	m.Tell(slog.LevelError, fmt.Sprintf("BUG: panic: %s\n%s", panics.Shown(value), stack))
+	m.Log(slog.LevelError, fmt.Sprintf("BUG: panic: %s\n%s", panics.Describe(value), stack))
 }
 
 // Changed reports that a problem begins or ends.
 func (m Monitor) Changed(line string, bad bool) {
 	if bad {
-		m.Tell(slog.LevelWarn, line)
+		m.Log(slog.LevelWarn, line)
 		return
 	}
 	what, _, _ := strings.Cut(line, ";") // what happens meanwhile ends too
-	m.Tell(slog.LevelInfo, "over: "+what)
+	m.Log(slog.LevelInfo, "over: "+what)
 }
 
-// Together merges the reports of several observers of one thing: a line that more than one reports
-// is passed on once, and is over when it is over for all.
-func Together(changed func(line string, bad bool)) func(line string, bad bool) {
+// MergeChanges merges the reports of several observers of one thing: a line that more than one
+// reports is passed on once, and is over when it is over for all.
+func MergeChanges(changed func(line string, bad bool)) func(line string, bad bool) {
 	var mu sync.Mutex
 	told := map[string]int{}
 	return func(line string, bad bool) {
@@ -128,16 +128,16 @@ func (m Monitor) Cached(e cache.Event) {
 // Mismatched reports a cached value that does not belong to its key.
 func (m Monitor) Mismatched(tier string, why cache.Mismatch) {
 	m.Metrics.Mismatch(string(why))
-	m.Tell(slog.LevelWarn, fmt.Sprintf("cache: a value in %s was not what its key says (%s), and was not used", tier, string(why)))
+	m.Log(slog.LevelWarn, fmt.Sprintf("cache: a value in %s was not what its key says (%s), and was not used", tier, string(why)))
 }
 
 // TellOfCertificates reports when upstream certificates were read again, and why that failed.
 func (m Monitor) TellOfCertificates(cfg *config.Config) {
 	config.TellOfCertificates(cfg, func(upstream config.Name, err error) {
 		if err != nil {
-			m.Tell(slog.LevelError, fmt.Sprintf("upstream %s: certificates cannot be read again, the last ones stay: %v", upstream, err))
+			m.Log(slog.LevelError, fmt.Sprintf("upstream %s: certificates cannot be read again, the last ones stay: %v", upstream, err))
 			return
 		}
-		m.Tell(slog.LevelInfo, fmt.Sprintf("upstream %s: new certificates are used", upstream))
+		m.Log(slog.LevelInfo, fmt.Sprintf("upstream %s: new certificates are used", upstream))
 	})
 }

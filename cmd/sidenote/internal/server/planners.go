@@ -99,7 +99,7 @@ func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *proxy.Pl
 func (p *Planners) chats(use string, u proxy.Upstream, next map[string]client) *services.LLM {
 	return clientOf(p, use, u, next, func() *services.LLM {
 		return services.NewLLM(services.LLMOptions{
-			Use: use, Name: u.Name, BaseURL: u.BaseURL, Dial: u.Dial.Context, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
+			Use: use, Name: u.Name, BaseURL: u.BaseURL, Dial: u.Dial.DialContext, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
 		})
 	})
 }

@@ -43,7 +43,7 @@ func (p Policies) Resolve(tenant, policy string) (*tenant.Policy, []inspector.Se
 		if t.Policy = config.Name(policy); len(cfg.Tenants) == 0 && len(cfg.Policies[t.Policy].Knowledge) == 0 {
 			t.Knowledge = cfg.KnowledgeNames() // as without tenants
 		}
-		cfg = config.For(cfg, name, t)
+		cfg = config.WithSingleTenant(cfg, name, t)
 	}
 	of, ok := cfg.Tenant(name)
 	if !ok { // neither tenant nor policy given

@@ -21,7 +21,7 @@ type Reader struct {
 	encodings   *tokens.Set
 	counter     retrieval.Counter // of chunks
 	pdf         *pdf.Reader
-	room        *folder.Room
+	room        *folder.MemoryLimit
 	apart       *folder.ChildReader
 	neutralised func(base string, tags int) // told of escaped tags; may be nil
 }
@@ -34,7 +34,7 @@ func NewReader(state string) (*Reader, error) {
 	encodings := tokens.New()
 	counter, err := encodings.Encoding(ChunkEncoding)
 	code := codeFolder(state)
-	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(code), room: folder.NewRoom(), apart: folder.NewChildReader(code)}, err
+	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(code), room: folder.NewMemoryLimit(), apart: folder.NewChildReader(code)}, err
 }
 
 // codeFolder returns the folder for the compiled code of the PDF reader: in an existing state
@@ -56,7 +56,7 @@ func codeFolder(state string) string {
 
 // Deps returns what bases need for reading documents.
 func (r *Reader) Deps() knowledge.Deps {
-	return knowledge.Deps{Counter: r.counter, PDF: r.pdf, Room: r.room, Apart: r.apart, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
+	return knowledge.Deps{Counter: r.counter, PDF: r.pdf, Memory: r.room, Apart: r.apart, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
 }
 
 // neutralise escapes tags in a text of a base.

@@ -27,7 +27,7 @@ func (c *Caches) openRedis(limited func() bool) error {
 			return fmt.Errorf("redis.encryption_keys: %w", err)
 		}
 	}
-	budgets, _ := config.CountedOn(c.cfg)
+	budgets, _ := config.BudgetsRedisURL(c.cfg)
 	o := redis.Options{
 		URL: url, Prefix: string(r.Prefix), Timeout: r.Timeout, PoolSize: int(r.PoolSize), CA: r.CAPEM,
 		Observe: func(e redis.Event) { m.Metrics.RedisCall(e.Use, e.Took, string(e.Kind)) },

@@ -16,7 +16,7 @@ func (p *Planners) addRerankers(made *proxy.Planners, asked map[proxy.RerankServ
 		made.Scorers[service] = clientOf(p, "rerank-"+string(service.Dialect), u, next, func() *services.Reranker {
 			return services.NewReranker(services.RerankOptions{
 				Name: u.Name, BaseURL: u.BaseURL, Dialect: service.Dialect, Key: u.APIKey.Reveal,
-				Dial: u.Dial.Context, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
+				Dial: u.Dial.DialContext, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
 			})
 		})
 	}

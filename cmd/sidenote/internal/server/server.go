@@ -45,8 +45,8 @@ type Options struct {
 	Vectors bool   // the state folder is opened for writing, but only for vectors: see Vectors
 	Serve   bool   // requests are served without keeping anything: limits count in this process alone
 
-	// Tell is told when a problem in the background begins and ends; it may be nil.
-	Tell func(level slog.Level, line string)
+	// Log is told when a problem in the background begins and ends; it may be nil.
+	Log func(level slog.Level, line string)
 	// Used is told of the tokens sent to services. It may be nil, and may be called concurrently.
 	Used func(use Use, tokens int64)
 }
@@ -102,14 +102,14 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Tell == nil {
-		o.Tell = func(slog.Level, string) {}
+	if o.Log == nil {
+		o.Log = func(slog.Level, string) {}
 	}
 	if o.Used == nil {
 		o.Used = func(Use, int64) {}
 	}
 	version, commit := Version()
-	m := Monitor{Tell: o.Tell, Metrics: report.NewMetrics(report.MetricNames{
+	m := Monitor{Log: o.Log, Metrics: report.NewMetrics(report.MetricNames{
 		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
 		Version: version, Commit: commit,
 	})}
@@ -121,7 +121,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	}
 	e.running.Store(cfg)
 	e.catalogue.named.Store(&map[string]retrieval.Base{})
-	e.issuers.Store(NewIssuers(cfg, m.Tell))
+	e.issuers.Store(NewIssuers(cfg, m.Log))
 	if n := int(cfg.Explain.Keep); n > 0 {
 		e.explained = explain.New(n, cfg.Explain.Bodies)
 	}
@@ -141,7 +141,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	tracker := openCalibration(e)
 	analysed := new(analysis.Recent)
 	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Analysed: analysed, Searched: m.Metrics.Searched, Start: e.tasks.Start, Wait: floorWait}
-	e.embedding = NewEmbeddingService(e.Running, reader.counter, EmbeddingOptions{Tell: o.Tell, Counted: func(use, result string, tokens int) {
+	e.embedding = NewEmbeddingService(e.Running, reader.counter, EmbeddingOptions{Log: o.Log, Counted: func(use, result string, tokens int) {
 		m.Metrics.Embedding(use, result, tokens)
 		o.Used(Use(use), int64(tokens))
 	}})
@@ -150,16 +150,16 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
-	e.catalogue.together = e.caches.Before(e.catalogue.group, cache.Candidates)
+	e.catalogue.together = e.caches.WithCache(e.catalogue.group, cache.Candidates)
 	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
-		return e.caches.Before(m.Searched(base), cache.Candidates)
+		return e.caches.WithCache(m.Searched(base), cache.Candidates)
 	}
 	e.view = newStoreView(e.catalogue, analysed.HasTerms, func(id string) retrieval.Reason { return e.Bases.unready(id) })
 	if err := e.openBases(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: analysed.Terms, Punctual: true} // all behind caches
-	prepare := &retrieval.Prepare{Next: e.caches.Before(pipeline, cache.Selected), Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join, Unready: e.Bases.unready}
+	prepare := &retrieval.Prepare{Next: e.caches.WithCache(pipeline, cache.Selected), Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join, Unready: e.Bases.unready}
 	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &ModelTable{Rows: cfg.ModelTable(), Encodings: reader.encodings}, Calibration: tracker}
 	if err := e.openPlanners(o); err != nil {
 		return nil, errors.Join(err, e.Close())
@@ -244,17 +244,17 @@ func (e *Engine) Close() error {
 // Panicked is the panics.Handler of background tasks.
 func (e *Engine) Panicked(value any, stack []byte) { e.monitor.Panicked(value, stack) }
 
-// Shared says briefly what replicas share, once Redis has answered.
-func (e *Engine) Shared(ctx context.Context) string { return e.caches.Describe(ctx) }
+// DescribeSharing says briefly what replicas share, once Redis has answered.
+func (e *Engine) DescribeSharing(ctx context.Context) string { return e.caches.Describe(ctx) }
 
 // DataServer returns the server of the data port. Call it once.
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
 	cfg, all := e.Config.Proxy(), report.Recorders{e.overview, records}
 	if limit := tcp.DescriptorLimit(); cfg.Connections > tcp.SharesOf(limit).Data {
-		e.monitor.Tell(slog.LevelWarn, fmt.Sprintf("connections: %d are more than the limit of open files, %d, allows; %d are accepted at once", cfg.Connections, limit, tcp.SharesOf(limit).Data))
+		e.monitor.Log(slog.LevelWarn, fmt.Sprintf("connections: %d are more than the limit of open files, %d, allows; %d are accepted at once", cfg.Connections, limit, tcp.SharesOf(limit).Data))
 	}
 	if e.Config.PerAddress > 0 {
-		e.addresses = &transport.Addresses{Most: int(e.Config.PerAddress), Trusted: config.Networks(e.Config.Proxies)}
+		e.addresses = &transport.Addresses{MaxConnections: int(e.Config.PerAddress), Trusted: config.Networks(e.Config.Proxies)}
 	}
 	cfg.Addresses = e.addresses
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())

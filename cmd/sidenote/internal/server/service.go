@@ -29,7 +29,7 @@ const (
 
 // EmbeddingOptions are callbacks into the process. Each may be called concurrently.
 type EmbeddingOptions struct {
-	Tell    func(level slog.Level, line string)
+	Log     func(level slog.Level, line string)
 	Counted func(use, result string, tokens int) // called for each request
 }
 
@@ -64,15 +64,15 @@ func NewEmbedder(cfg *config.Config, counter retrieval.Counter, o EmbeddingOptio
 		return nil
 	}
 	options.Counter = counter
-	options.Told = func(use services.Use, result services.EmbedResult, tokens int) {
+	options.OnRequest = func(use services.Use, result services.EmbedResult, tokens int) {
 		o.Counted(string(use), string(result), tokens)
 	}
 	options.Changed = func(line string, bad bool) {
 		if bad {
-			o.Tell(slog.LevelWarn, line)
+			o.Log(slog.LevelWarn, line)
 			return
 		}
-		o.Tell(slog.LevelInfo, "over: "+line)
+		o.Log(slog.LevelInfo, "over: "+line)
 	}
 	return services.NewEmbedder(options)
 }
@@ -167,7 +167,7 @@ func (s *EmbeddingService) Run(ctx context.Context, l *library.Library) {
 		if now := time.Now(); l.Standing() == library.Writing && now.Sub(forgotten) >= forgetEvery && s.settled() {
 			forgotten = now
 			if err := s.maker.Forget(ctx, config.Texts(config.Embedded(s.config()))); err != nil && ctx.Err() == nil {
-				s.options.Tell(slog.LevelWarn, "state: "+err.Error())
+				s.options.Log(slog.LevelWarn, "state: "+err.Error())
 			}
 		}
 		timer := time.NewTimer(wait)
@@ -220,7 +220,7 @@ func (s *EmbeddingService) embed(ctx context.Context, base string) {
 	report, err := s.maker.Embed(ctx, base, func(p EmbeddingProgress) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		one.report.Chunks, one.report.Had, one.report.Made = p.Chunks, p.Done, 0
+		one.report.Chunks, one.report.AlreadyEmbedded, one.report.NewVectors = p.Chunks, p.Done, 0
 	})
 	if ctx.Err() != nil {
 		return
@@ -247,13 +247,13 @@ func (s *EmbeddingService) embed(ctx context.Context, base string) {
 func (s *EmbeddingService) tell(base string, r EmbeddingReport, before, err error) {
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
-		s.options.Tell(slog.LevelWarn, problem(base, r, err))
-	case err == nil && r.Made > 0:
-		line := fmt.Sprintf("knowledge %s: %s embedded, %s (%.1f s)", base, terminal.Plural(r.Made, "chunk"), terminal.Plural(r.Tokens, "token"), r.Took.Seconds())
-		s.options.Tell(slog.LevelInfo, line)
+		s.options.Log(slog.LevelWarn, problem(base, r, err))
+	case err == nil && r.NewVectors > 0:
+		line := fmt.Sprintf("knowledge %s: %s embedded, %s (%.1f s)", base, terminal.Plural(r.NewVectors, "chunk"), terminal.Plural(r.Tokens, "token"), r.Took.Seconds())
+		s.options.Log(slog.LevelInfo, line)
 	}
-	if err == nil && r.Why != nil {
-		s.options.Tell(slog.LevelWarn, fmt.Sprintf("knowledge %s: %s without a vector, found by words alone, because the service refused: %v", base, terminal.Plural(r.Refused, "chunk"), r.Why))
+	if err == nil && r.LastRefusal != nil {
+		s.options.Log(slog.LevelWarn, fmt.Sprintf("knowledge %s: %s without a vector, found by words alone, because the service refused: %v", base, terminal.Plural(r.Refused, "chunk"), r.LastRefusal))
 	}
 }
 

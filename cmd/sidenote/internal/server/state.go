@@ -60,7 +60,7 @@ func (s *stateFolder) open(ctx context.Context) error {
 		}
 		err = StateError(err, state, false)
 		if err != nil && len(s.folderless()) == 0 { // it would only supply vectors
-			s.monitor.Tell(slog.LevelWarn, err.Error())
+			s.monitor.Log(slog.LevelWarn, err.Error())
 			return nil
 		}
 		return err
@@ -70,7 +70,7 @@ func (s *stateFolder) open(ctx context.Context) error {
 	if s.library.Standing() != library.Apart || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !errors.Is(why, syscall.EROFS) {
 		return nil
 	}
-	s.monitor.Tell(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", why))
+	s.monitor.Log(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", why))
 	inMemory, err := library.Open(ctx, store.Memory, deps, options)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (s *stateFolder) load(ctx context.Context) error {
 		return nil
 	}
 	for line := range strings.Lines(err.Error()) {
-		s.monitor.Tell(slog.LevelWarn, "state: "+strings.TrimSuffix(line, "\n"))
+		s.monitor.Log(slog.LevelWarn, "state: "+strings.TrimSuffix(line, "\n"))
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (s *stateFolder) noteTrouble(t library.Trouble) {
 	if t.Knowledge != "" && !strings.Contains(line, t.Knowledge) {
 		line = fmt.Sprintf("state: knowledge %s: %v", t.Knowledge, t.Err)
 	}
-	s.monitor.Tell(slog.LevelWarn, line)
+	s.monitor.Log(slog.LevelWarn, line)
 }
 
 // checkStart returns an error for what is most likely a mistake in the command line or

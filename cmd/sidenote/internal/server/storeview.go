@@ -33,7 +33,7 @@ func newStoreView(bases *catalogue, hasTerms func(string) bool, unready func(id 
 		return base.Retrieve(ctx, q)
 	}
 	return &storeView{
-		catalogue: bases, search: &retrieval.Prepare{Next: retrieval.Whole{Next: retrieval.Func(one)}, Ref: bases.Ref, HasTerms: hasTerms, Join: followup.Join, Unready: unready},
+		catalogue: bases, search: &retrieval.Prepare{Next: retrieval.WithTexts{Next: retrieval.Func(one)}, Ref: bases.Ref, HasTerms: hasTerms, Join: followup.Join, Unready: unready},
 		created: time.Now(), known: map[string]explain.Store{},
 	}
 }

@@ -22,7 +22,7 @@ func TestBackground(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(t.Context(), cfg, Options{Tell: func(_ slog.Level, line string) { said = append(said, line) }})
+	s, err := New(t.Context(), cfg, Options{Log: func(_ slog.Level, line string) { said = append(said, line) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,9 @@ func Content(e *Engine, id string) *knowledge.Content {
 	return nil
 }
 
-// Arms returns retrievers that rank everything in a query's embedded bases by words alone and by
-// vectors alone. They use no caches and serve for measuring.
-func Arms(e *Engine) (words, vectors retrieval.Retriever) {
+// WordAndVectorRetrievers returns retrievers that rank everything in a query's embedded bases by
+// words alone and by vectors alone. They use no caches and serve for measuring.
+func WordAndVectorRetrievers(e *Engine) (words, vectors retrieval.Retriever) {
 	all := e.catalogue.group
 	arm := func(g *knowledge.Group) retrieval.Retriever {
 		g.Base, g.Start, g.Wait, g.Analysed = all.Base, all.Start, all.Wait, all.Analysed
@@ -37,7 +37,7 @@ func Uncached(e *Engine) (ranking, ordered, request retrieval.Retriever) {
 	group := func(string) retrieval.Retriever { return e.catalogue.group }
 	all := func(string) bool { return true }
 	pipeline := func(whole bool) retrieval.Retriever {
-		return prepared(&retrieval.Pipeline{Bases: group, Joint: all, Terms: analysed.Terms, Whole: whole})
+		return prepared(&retrieval.Pipeline{Bases: group, Joint: all, Terms: analysed.Terms, Unfiltered: whole})
 	}
 	return prepared(e.catalogue.group), pipeline(true), pipeline(false)
 }

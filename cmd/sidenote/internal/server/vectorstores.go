@@ -49,7 +49,7 @@ func (b *Bases) AwaitStores(ctx context.Context, tell func(Indexed)) {
 		o := b.cfg.Load().VectorStore(name)
 		line := fmt.Sprintf("%s: vector store %s at %s", id, o.Store, o.BaseURL.Host)
 		select {
-		case <-store.Asked():
+		case <-store.FirstRead():
 		case <-ctx.Done():
 			line += ": no answer yet"
 		}

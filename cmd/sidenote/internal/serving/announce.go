@@ -95,7 +95,7 @@ func (o *Output) Announce(ctx context.Context, cfg *config.Config, ls Listeners,
 			o.Say("listening", "%s          set OPENAI_BASE_URL to this", BaseURL(l))
 		}
 		if IsOpen(cfg, cfg.Listen[i], l) {
-			o.Tell(slog.LevelWarn, OpenLine(cfg, cfg.Listen[i], l))
+			o.Log(slog.LevelWarn, OpenLine(cfg, cfg.Listen[i], l))
 		}
 	}
 	if address := InspectorURL(ls.Admin); address != "" {
@@ -104,7 +104,7 @@ func (o *Output) Announce(ctx context.Context, cfg *config.Config, ls Listeners,
 	if l := ls.MCP; l != nil {
 		o.Say("mcp", "%s", MCPURL(l))
 		if IsOpen(cfg, cfg.MCP.Port(), l) {
-			o.Tell(slog.LevelWarn, fmt.Sprintf("open: anyone who reaches %s may search, without a key", l.Addr()))
+			o.Log(slog.LevelWarn, fmt.Sprintf("open: anyone who reaches %s may search, without a key", l.Addr()))
 		}
 	}
 	var bases []proxy.Upstream
@@ -160,5 +160,5 @@ func (o *Output) AnnounceLimits(ctx context.Context, e *server.Engine) {
 		search := p.Rewrite.Search
 		o.Say("budget", "%s tokens a request, at most %d sources, %s ms", terminal.Thousands(p.Rewrite.ContextTokens), search.TopK, terminal.Thousands(int(search.Deadline.Milliseconds())))
 	}
-	o.Say("cache", "in this process, %d MiB (%s)", cfg.Cache.Memory>>20, e.Shared(ctx))
+	o.Say("cache", "in this process, %d MiB (%s)", cfg.Cache.Memory>>20, e.DescribeSharing(ctx))
 }

@@ -18,8 +18,8 @@ func changes(old, fresh *config.Config) admin.Reloaded {
 	all := config.CompareConfigs(old, fresh)
 	for _, t := range all.Tenants {
 		keys := keysOf(t.Changes, false)
-		if t.What != config.Changed || len(keys) > 0 { // a restart is needed, so nothing changes now
-			out.Tenants = append(out.Tenants, admin.ReloadedTenant{Tenant: string(t.Name), Change: t.What, Keys: keys})
+		if t.Kind != config.Changed || len(keys) > 0 { // a restart is needed, so nothing changes now
+			out.Tenants = append(out.Tenants, admin.ReloadedTenant{Tenant: string(t.Name), Change: t.Kind, Keys: keys})
 		}
 	}
 	for i, c := range all.Keys { // for a new or removed base or upstream, the name is enough

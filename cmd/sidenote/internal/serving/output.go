@@ -30,7 +30,7 @@ type Output struct {
 	waiting []func() // these lines
 }
 
-// A notice is a line written by Tell.
+// A notice is a line written by Log.
 type notice struct {
 	level   slog.Level
 	at      time.Time // when it was last written
@@ -44,9 +44,9 @@ const (
 	maxTold   = 1000
 )
 
-// Tell writes a line about an event outside of requests. A repeated line is written once a minute,
+// Log writes a line about an event outside of requests. A repeated line is written once a minute,
 // with the number of repetitions that were omitted.
-func (o *Output) Tell(level slog.Level, line string) {
+func (o *Output) Log(level slog.Level, line string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()

@@ -22,16 +22,16 @@ func TestLinesThatNoLongerComeAreForgotten(t *testing.T) {
 		var log bytes.Buffer
 		o := NewOutput(&log, config.Log{Format: "text"})
 		for i := range 5000 {
-			o.Tell(slog.LevelWarn, fmt.Sprint("failure ", i))
+			o.Log(slog.LevelWarn, fmt.Sprint("failure ", i))
 		}
 		for range 3 {
-			o.Tell(slog.LevelWarn, "failure 7")
+			o.Log(slog.LevelWarn, "failure 7")
 		}
 		if n := len(o.told); n > maxTold {
 			t.Errorf("%d lines are remembered", n)
 		}
 		time.Sleep(tellEvery)
-		o.Tell(slog.LevelWarn, "another")
+		o.Log(slog.LevelWarn, "another")
 		if n := len(o.told); n != 1 {
 			t.Errorf("%d lines are remembered after a minute", n)
 		}

@@ -126,12 +126,12 @@ func (ls Listeners) AdminAddress() string {
 	if socket, ok := ls.Admin.Addr().(*net.UnixAddr); ok {
 		at = config.Address(config.Unix + socket.Name)
 	}
-	return Place(at, Scheme(ls.Admin) == "https")
+	return LocalURL(at, Scheme(ls.Admin) == "https")
 }
 
-// Place returns the address of a configured listener for programs on this machine: HOST:PORT or
+// LocalURL returns the address of a configured listener for programs on this machine: HOST:PORT or
 // unix:/PATH, prefixed with https:// for TLS.
-func Place(at config.Address, tls bool) string {
+func LocalURL(at config.Address, tls bool) string {
 	place := string(at)
 	if at.Socket() == "" {
 		place = Local(at)
@@ -157,15 +157,15 @@ func Scheme(l net.Listener) string {
 	return "http"
 }
 
-// Reached returns the address of an open port for programs on this machine.
-func Reached(l net.Listener) string { return Local(config.Address(l.Addr().String())) }
+// LocalAddr returns the address of an open port for programs on this machine.
+func LocalAddr(l net.Listener) string { return Local(config.Address(l.Addr().String())) }
 
 // BaseURL returns the base URL of a data port for programs on this machine.
 func BaseURL(l net.Listener) string {
 	if at, ok := l.Addr().(*net.UnixAddr); ok {
 		return config.Unix + at.Name + ":/v1"
 	}
-	return Scheme(l) + "://" + Reached(l) + "/v1"
+	return Scheme(l) + "://" + LocalAddr(l) + "/v1"
 }
 
 // MCPURL returns the URL of the MCP port for clients on this machine.
@@ -173,7 +173,7 @@ func MCPURL(l net.Listener) string {
 	if at, ok := l.Addr().(*net.UnixAddr); ok {
 		return config.Unix + at.Name + ":" + mcp.Path
 	}
-	return Scheme(l) + "://" + Reached(l) + mcp.Path
+	return Scheme(l) + "://" + LocalAddr(l) + mcp.Path
 }
 
 // InspectorURL returns the URL of the admin port's pages for a browser on this machine; "" if
@@ -185,7 +185,7 @@ func InspectorURL(l net.Listener) string {
 	if _, socket := l.Addr().(*net.UnixAddr); socket {
 		return ""
 	}
-	return Scheme(l) + "://" + Reached(l) + "/"
+	return Scheme(l) + "://" + LocalAddr(l) + "/"
 }
 
 // Local returns the address of a configured listener for programs on this machine: 127.0.0.1 if it

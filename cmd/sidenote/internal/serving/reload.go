@@ -28,7 +28,7 @@ type Reloader struct {
 	// nothing that needs a restart.
 	Running func() *config.Config
 	Apply   func(context.Context, *config.Config) error
-	Tell    func(level slog.Level, line string)
+	Log     func(level slog.Level, line string)
 	// Panicked handles a panic during a reload; it may be nil.
 	Panicked panics.Handler
 
@@ -74,11 +74,11 @@ func (r *Reloader) reload(ctx context.Context, why string) (admin.Reloaded, erro
 	again := r.note(err)
 	switch {
 	case err != nil:
-		r.Tell(slog.LevelError, fmt.Sprintf("configuration: not read again (%s), what runs goes on: %s", why, oneLine(err)))
+		r.Log(slog.LevelError, fmt.Sprintf("configuration: not read again (%s), what runs goes on: %s", why, oneLine(err)))
 	case why != byWatcher || again || !none(changed):
-		r.Tell(slog.LevelInfo, fmt.Sprintf("configuration: read again (%s): %s", why, Summary(changed)))
+		r.Log(slog.LevelInfo, fmt.Sprintf("configuration: read again (%s): %s", why, Summary(changed)))
 		for _, p := range r.Running().Expired(time.Now()) {
-			r.Tell(slog.LevelWarn, p.String())
+			r.Log(slog.LevelWarn, p.String())
 		}
 	}
 	return changed, err

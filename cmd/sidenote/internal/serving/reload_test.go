@@ -50,7 +50,7 @@ func newStageIn(t *testing.T, dir string) *stage {
 	s := &stage{dir: dir, more: make(chan struct{}, 100)}
 	s.Reloader = &serving.Reloader{
 		Load: func(seen func(string)) (*config.Config, error) {
-			return config.Load(config.Source{Path: filepath.Join(s.dir, "sidenote.yaml"), Seen: seen})
+			return config.Load(config.Source{Path: filepath.Join(s.dir, "sidenote.yaml"), OnRead: seen})
 		},
 		Check: func(context.Context, *config.Config) error { return s.refuse },
 		Running: func() *config.Config {
@@ -64,7 +64,7 @@ func newStageIn(t *testing.T, dir string) *stage {
 			s.running = c
 			return nil
 		},
-		Tell: func(_ slog.Level, line string) {
+		Log: func(_ slog.Level, line string) {
 			s.mu.Lock()
 			s.told = append(s.told, line)
 			s.mu.Unlock()

@@ -76,7 +76,7 @@ func Serve(ctx context.Context, p Parts, begin func(context.Context) error) erro
 		defer cancel()
 		e.Stopping() // /readyz answers 503 from now on
 		if ctx.Err() != nil && e.Running().ShutdownDelay > 0 {
-			out.Tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Running().ShutdownDelay.String())
+			out.Log(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Running().ShutdownDelay.String())
 			data.Drain()
 			_ = server.Pause(grace, e.Running().ShutdownDelay) // ends early when the grace is over
 		}

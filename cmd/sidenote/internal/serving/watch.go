@@ -25,7 +25,7 @@ func (r *Reloader) watch(ctx context.Context) {
 	}
 	top, err := filepath.Abs(filepath.Dir(seen[0]))
 	if err != nil {
-		r.Tell(slog.LevelWarn, fmt.Sprintf("configuration: changes of files are not noticed, only SIGHUP and sidenote reload: %v", err))
+		r.Log(slog.LevelWarn, fmt.Sprintf("configuration: changes of files are not noticed, only SIGHUP and sidenote reload: %v", err))
 		return
 	}
 	var own ownNames
@@ -43,12 +43,12 @@ func (r *Reloader) watch(ctx context.Context) {
 		return r.digest()
 	}
 	polling := func(why error) {
-		r.Tell(slog.LevelWarn, fmt.Sprintf("configuration: changes are seen late, by looking now and then: %v", why))
+		r.Log(slog.LevelWarn, fmt.Sprintf("configuration: changes are seen late, by looking now and then: %v", why))
 	}
 	counts := func(name string) bool { return own.update(r).has(name) }
 	err = folder.Watch(ctx, top, walk, counts, polling, func() (again bool) { return r.catchUp(ctx) })
 	if err != nil {
-		r.Tell(slog.LevelWarn, fmt.Sprintf("configuration: %v", err))
+		r.Log(slog.LevelWarn, fmt.Sprintf("configuration: %v", err))
 	}
 }
 

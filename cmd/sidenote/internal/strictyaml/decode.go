@@ -207,7 +207,7 @@ func setText(v reflect.Value, text string) error {
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		dur, err := time.ParseDuration(text)
 		if err != nil {
-			return fmt.Errorf("%q is not a duration; %s", text, WriteIt(text, "300ms, 5s or 10m"))
+			return fmt.Errorf("%q is not a duration; %s", text, SpellingHint(text, "300ms, 5s or 10m"))
 		}
 		v.SetInt(int64(dur))
 		return nil

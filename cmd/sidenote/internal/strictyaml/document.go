@@ -40,7 +40,7 @@ type Part struct {
 
 // Parts parses a text. An *Error comes alone, and last.
 func Parts(text []byte) iter.Seq2[Part, *Error] {
-	return parts(string(Unmarked(text)), partSize)
+	return parts(string(TrimBOM(text)), partSize)
 }
 
 func parts(text string, size int) iter.Seq2[Part, *Error] {
@@ -206,5 +206,5 @@ func Position(n ast.Node) token.Position {
 	return token.Position{Line: 1, Column: 1}
 }
 
-// Unmarked returns a text without the byte order mark that some editors put first.
-func Unmarked(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
+// TrimBOM returns a text without the byte order mark that some editors put first.
+func TrimBOM(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }

@@ -47,8 +47,8 @@ func Ungrouped(text string) string {
 	return strings.NewReplacer(",", "", "_", "", "'", "", " ", "").Replace(text)
 }
 
-// WriteIt says how to write a number that could not be parsed.
-func WriteIt(text, otherwise string) string {
+// SpellingHint says how to write a number that could not be parsed.
+func SpellingHint(text, otherwise string) string {
 	if plain := Ungrouped(text); plain != "" {
 		return "write " + plain
 	}

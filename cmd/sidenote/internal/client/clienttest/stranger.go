@@ -14,22 +14,22 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A Stranger is a listener that is not the writer of a state folder. It records everything it
+// An Impostor is a listener that is not the writer of a state folder. It records everything it
 // receives.
-type Stranger struct {
+type Impostor struct {
 	net.Listener
 	mu   sync.Mutex
 	text strings.Builder
 }
 
 // NewStranger listens on a free port until the test ends and calls answer for each connection.
-func NewStranger(t *testing.T, answer func(net.Conn)) *Stranger {
+func NewStranger(t *testing.T, answer func(net.Conn)) *Impostor {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Stranger{Listener: ln}
+	s := &Impostor{Listener: ln}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -44,10 +44,10 @@ func NewStranger(t *testing.T, answer func(net.Conn)) *Stranger {
 	return s
 }
 
-// A recorded is a connection whose reads are recorded by a Stranger.
+// A recorded is a connection whose reads are recorded by an Impostor.
 type recorded struct {
 	net.Conn
-	by *Stranger
+	by *Impostor
 }
 
 func (c recorded) Read(p []byte) (int, error) {
@@ -59,7 +59,7 @@ func (c recorded) Read(p []byte) (int, error) {
 }
 
 // Heard checks that s received challenges if asked is true, and nothing else.
-func (s *Stranger) Heard(t *testing.T, what string, asked bool) {
+func (s *Impostor) Heard(t *testing.T, what string, asked bool) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +86,9 @@ func Answering(text string) func(net.Conn) {
 	}
 }
 
-// Held creates a state folder that this process writes, with address as that of its admin port.
-func Held(t *testing.T, address string) (state string, who *store.LockedError) {
+// LockedState creates a state folder that this process writes, with address as that of its admin
+// port.
+func LockedState(t *testing.T, address string) (state string, who *store.LockedError) {
 	t.Helper()
 	state = filepath.Join(t.TempDir(), "state")
 	s, err := store.Open(t.Context(), state, store.Options{Address: address})

@@ -25,7 +25,7 @@ var ErrNoRoom = errors.New("too little memory")
 // process derived from its container. Without a limit every request is granted at once.
 //
 // A Room is safe for concurrent use. A nil Room has no limit.
-type Room struct {
+type MemoryLimit struct {
 	first chan struct{} // held by the caller that waits for memory; others queue behind it
 
 	mu      sync.Mutex
@@ -34,11 +34,13 @@ type Room struct {
 	freed   chan struct{} // closed when a grant ends
 }
 
-// NewRoom returns a Room for the whole process, which must not have more than one.
-func NewRoom() *Room { return &Room{first: make(chan struct{}, 1), freed: make(chan struct{})} }
+// NewMemoryLimit returns a MemoryLimit of the whole process. A process needs one at most.
+func NewMemoryLimit() *MemoryLimit {
+	return &MemoryLimit{first: make(chan struct{}, 1), freed: make(chan struct{})}
+}
 
-// limit returns the memory limit, MaxInt64 for none. The caller must hold mu.
-func (r *Room) limit() int64 {
+// limit returns the memory limit, MaxInt64 for none. The caller holds mu.
+func (r *MemoryLimit) limit() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if limit >= math.MaxInt64-r.outside {
 		return math.MaxInt64
@@ -47,10 +49,10 @@ func (r *Room) limit() int64 {
 }
 
 // Limited reports whether there is a limit.
-func (r *Room) Limited() bool { return r.share(1) < math.MaxInt64 }
+func (r *MemoryLimit) Limited() bool { return r.share(1) < math.MaxInt64 }
 
 // share returns 1/part of the limit, MaxInt64 if there is none.
-func (r *Room) share(part int64) int64 {
+func (r *MemoryLimit) share(part int64) int64 {
 	if r == nil {
 		return math.MaxInt64
 	}
@@ -64,11 +66,11 @@ func (r *Room) share(part int64) int64 {
 }
 
 // Segment returns the memory that making one segment of an index may take, MaxInt64 for no limit.
-func (r *Room) Segment() int64 { return r.share(segmentShare) }
+func (r *MemoryLimit) Segment() int64 { return r.share(segmentShare) }
 
 // free returns the memory that is neither used nor granted. It never returns too much, because
 // what a holder of a grant uses counts twice. The caller must hold mu.
-func (r *Room) free() int64 {
+func (r *MemoryLimit) free() int64 {
 	limit := r.limit()
 	if limit == math.MaxInt64 {
 		return limit
@@ -79,7 +81,7 @@ func (r *Room) free() int64 {
 }
 
 // Free returns the memory that is neither used nor granted, MaxInt64 if there is no limit.
-func (r *Room) Free() int64 {
+func (r *MemoryLimit) Free() int64 {
 	if r == nil {
 		return math.MaxInt64
 	}
@@ -91,7 +93,7 @@ func (r *Room) Free() int64 {
 // Take waits until at least least bytes are free and returns a grant of up to most bytes. The
 // caller must hold no other grant. It returns an error wrapping ErrNoRoom if too little is free
 // although nobody else holds a grant, or the error of ctx.
-func (r *Room) Take(ctx context.Context, least, most int64) (*Grant, error) {
+func (r *MemoryLimit) Take(ctx context.Context, least, most int64) (*Grant, error) {
 	if r == nil {
 		return &Grant{Bytes: most}, nil
 	}
@@ -131,7 +133,7 @@ func (r *Room) Take(ctx context.Context, least, most int64) (*Grant, error) {
 
 // Return returns unused memory to the system, which uses it to cache files. It does nothing
 // without a limit.
-func (r *Room) Return() {
+func (r *MemoryLimit) Return() {
 	if r.Limited() {
 		debug.FreeOSMemory()
 	}
@@ -141,7 +143,7 @@ func (r *Room) Return() {
 type Grant struct {
 	Bytes int64 // its size; must not be changed
 
-	room    *Room
+	room    *MemoryLimit
 	outside int64
 }
 

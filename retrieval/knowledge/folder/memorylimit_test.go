@@ -19,7 +19,7 @@ func limited(t *testing.T, limit int64) {
 // Without a limit everything is granted.
 func TestNoLimit(t *testing.T) {
 	limited(t, math.MaxInt64)
-	for _, r := range []*folder.Room{nil, folder.NewRoom()} {
+	for _, r := range []*folder.MemoryLimit{nil, folder.NewMemoryLimit()} {
 		a, err := r.Take(t.Context(), 1<<50, 1<<51)
 		b, also := r.Take(t.Context(), 1<<50, 1<<51)
 		if err != nil || also != nil || a.Bytes != 1<<51 || b.Bytes != 1<<51 || r.Limited() || r.Free() < 1<<51 || r.Segment() < 1<<51 {
@@ -39,7 +39,7 @@ func TestNoLimit(t *testing.T) {
 func TestTake(t *testing.T) {
 	const limit = 1 << 30
 	limited(t, limit)
-	r := folder.NewRoom()
+	r := folder.NewMemoryLimit()
 	if _, err := r.Take(t.Context(), limit, limit); !errors.Is(err, folder.ErrNoRoom) {
 		t.Errorf("all of it: %v", err)
 	}
@@ -76,7 +76,7 @@ func TestTake(t *testing.T) {
 func TestOutside(t *testing.T) {
 	const limit = 1 << 30
 	limited(t, limit)
-	r := folder.NewRoom()
+	r := folder.NewMemoryLimit()
 	segment := r.Segment()
 	g, err := r.Take(t.Context(), limit/2, limit/2)
 	if err != nil {
