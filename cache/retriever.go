@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -218,3 +219,278 @@ func (r *Retriever) Locate(ctx context.Context, q retrieval.Query, hits []*retri
 	}
 	return behind.Locate(ctx, q, hits)
 }
+
+// maxBody limits the body of a value, whose length is stored in 32 bits.
+const maxBody = 1 << 30
+
+// The minimum sizes of list elements: a source has flags, three strings, its chunk, its score and
+// its place, a ref two lengths. They limit what a decoder allocates for the claimed length of a
+// list.
+const (
+	minSource = 8
+	minRef    = 2
+)
+
+// Encode returns the value that stores r under k, in a binary format: lists with their length plus
+// one (0 is nil), strings with their length, integers as varints, scores and relevances in as few
+// bytes as keep all their bits. For a source whose text its engine keeps, it stores only the
+// reference to the text, in about 20 bytes: base, document, chunk and place. Repeated strings
+// become numbers, see columnWriter.
+//
+// Cache, CacheKey, Lookups, Took, Partial, Provisional, Degraded, Planned, Reranked, Graded and
+// Texts are not stored. It returns nil if the result is too large.
+func Encode(k Key, r retrieval.Result) []byte {
+	list := r.Excluded.Packed(r.Floor)
+	size := sizeOf(r) + len(list)
+	if size > maxBody {
+		return nil
+	}
+	var room [2 << 10]byte // enough for most values
+	b := room[:0]
+	if size += sealed + len(k.Tenant); size > len(room) {
+		b = make([]byte, 0, size)
+	}
+	b, bodyAt := seal(b, k)
+	e := encoder{floor: r.Floor}
+	b = retrieval.AppendFloat(b, r.Floor)
+	b = appendCount(b, len(r.Sources), r.Sources == nil)
+	for i := range r.Sources {
+		b = e.source(b, &r.Sources[i])
+	}
+	b = retrieval.AppendString(b, list)
+	b = appendCount(b, len(r.Bases), r.Bases == nil)
+	for _, ref := range r.Bases {
+		b = retrieval.AppendString(b, ref.Knowledge)
+		b = retrieval.AppendString(b, ref.Generation)
+	}
+	b = retrieval.AppendString(b, string(r.Reason))
+	b = binary.AppendVarint(b, int64(r.Retrieved))
+	b = binary.AppendVarint(b, int64(r.Unique))
+	exact := make([]byte, 0, len(b)+sumSize) // a long-lived value should not waste capacity
+	return finish(append(exact, b...), bodyAt)
+}
+
+// Decode returns the result that Encode stored under k. Texts that an engine keeps are still to be
+// read. Anything else (the value of another key, tenant or schema, a flipped bit, a byte too many)
+// is a Mismatch. It allocates at most a small multiple of len(data) and keeps no reference to
+// data.
+func Decode(k Key, data []byte) (retrieval.Result, error) {
+	body, err := Body(k, data)
+	if err != nil {
+		return retrieval.Result{}, err
+	}
+	d := decoder{BinaryReader: retrieval.BinaryReader{Rest: string(body)}} // one copy, which all strings of the result share
+	var r retrieval.Result
+	r.Floor = d.Float()
+	d.floor = r.Floor
+	if n, ok := d.Count(minSource); ok {
+		r.Sources = make([]retrieval.Source, n)
+		for i := range r.Sources {
+			d.source(&r.Sources[i])
+		}
+	}
+	list, whole := retrieval.ReadExcludedList(d.String(), r.Floor)
+	if r.Excluded = list; !whole {
+		d.Fail()
+	}
+	if n, ok := d.Count(minRef); ok {
+		r.Bases = make([]retrieval.Ref, n)
+		for i := range r.Bases {
+			r.Bases[i] = retrieval.Ref{Knowledge: d.String(), Generation: d.String()}
+		}
+	}
+	r.Reason = retrieval.Reason(d.String())
+	r.Retrieved, r.Unique = d.Int(), d.Int()
+	if d.Broken || d.Rest != "" {
+		return retrieval.Result{}, MismatchBody
+	}
+	return r, nil
+}
+
+// sizeOf estimates the encoded size of r without the excluded candidates.
+func sizeOf(r retrieval.Result) int {
+	const perSource, perRef, fixed = 16, 4, 128
+	n := fixed
+	for i := range r.Sources {
+		n += perSource + stringsOf(&r.Sources[i])
+	}
+	for _, ref := range r.Bases {
+		n += perRef + len(ref.Knowledge) + len(ref.Generation)
+	}
+	return n
+}
+
+func stringsOf(s *retrieval.Source) int {
+	if s.At.Kept {
+		return len(s.Doc) / 4
+	}
+	return len(s.Doc) + len(s.Name) + len(s.Section) + len(s.Text) + len(s.Before) + len(s.After) + len(s.Sketch)
+}
+
+// A decoder reads a body.
+type decoder struct {
+	retrieval.BinaryReader
+	floor float64
+	names columnReader // bases and types
+	docs  columnReader
+}
+
+// grades are the grades of sources by their number in a body.
+var grades = [...]retrieval.Grade{retrieval.GradeNone, retrieval.GradeRelevant, retrieval.GradeAmbiguous, retrieval.GradeIrrelevant}
+
+// The lists of a body have columns: strings that often repeat or share a prefix. A repeated string
+// is written as its number, from 1; a new one as 0, the length of the prefix shared with the last
+// new one (a byte), and the rest.
+const (
+	// maxSeen is the number of strings that can be referenced.
+	maxSeen = 127
+	// maxLately is how many of the last strings a writer searches: bases and documents mostly
+	// repeat soon.
+	maxLately = 16
+	// maxCommon limits what a body can claim to hold by repeating one prefix.
+	maxCommon = 63
+)
+
+// A columnWriter writes a column.
+type columnWriter struct {
+	lately [maxLately]string // string i is at i%maxLately
+	n      int               // number of strings
+	last   string
+}
+
+// append writes the next string.
+func (c *columnWriter) append(b []byte, s string) []byte {
+	for i := c.n - 1; i >= max(0, c.n-maxLately); i-- {
+		if c.lately[i%maxLately] == s {
+			return append(b, byte(i+1))
+		}
+	}
+	if c.n < maxSeen {
+		c.lately[c.n%maxLately] = s
+		c.n++
+	}
+	common := 0
+	for most := min(len(s), len(c.last), maxCommon); common < most && s[common] == c.last[common]; {
+		common++
+	}
+	c.last = s
+	return retrieval.AppendString(append(b, 0, byte(common)), s[common:])
+}
+
+// A columnReader reads the output of a columnWriter.
+type columnReader struct {
+	seen []string
+	last string
+}
+
+// next reads the next string.
+func (c *columnReader) next(d *decoder) string {
+	n := d.Byte()
+	if n > 0 {
+		if int(n) > len(c.seen) {
+			d.Fail()
+			return ""
+		}
+		return c.seen[n-1]
+	}
+	common := int(d.Byte())
+	s := d.String()
+	if common > min(len(c.last), maxCommon) {
+		d.Fail()
+		return ""
+	}
+	if common > 0 {
+		s = c.last[:common] + s
+	}
+	if c.last = s; len(c.seen) < maxSeen {
+		c.seen = append(c.seen, s)
+	}
+	return s
+}
+
+// An encoder appends the parts of a body.
+type encoder struct {
+	floor float64
+	names columnWriter // bases and types
+	docs  columnWriter
+}
+
+func appendCount(b []byte, n int, isNil bool) []byte {
+	if isNil {
+		return append(b, 0)
+	}
+	return binary.AppendUvarint(b, uint64(n)+1)
+}
+
+func (e *encoder) source(b []byte, s *retrieval.Source) []byte {
+	b = e.names.append(b, s.Type)
+	b = e.names.append(b, s.Knowledge)
+	b = e.docs.append(b, s.Doc)
+	b = binary.AppendVarint(b, int64(s.Chunk))
+	scores := retrieval.Scores{Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, RerankScore: s.RerankScore, GradeScore: s.GradeScore}
+	b = scores.Append(b, e.floor)
+	b = append(b, byte(max(0, slices.Index(grades[:], s.Grade))))
+	if b = s.At.Append(b); s.At.Kept {
+		return b
+	}
+	for _, text := range [...]string{s.Name, s.Section, s.Text, s.Before, s.After, s.Sketch} {
+		b = retrieval.AppendString(b, text)
+	}
+	return binary.AppendVarint(b, int64(s.Tokens))
+}
+
+func (d *decoder) source(s *retrieval.Source) {
+	s.Type, s.Knowledge, s.Doc = d.names.next(d), d.names.next(d), d.docs.next(d)
+	s.Chunk = d.Int()
+	scores := retrieval.ReadScores(&d.BinaryReader, d.floor)
+	s.Score, s.Relevance, s.Arm, s.ByArm = scores.Score, scores.Relevance, scores.Arm, scores.ByArm
+	s.RerankScore, s.GradeScore = scores.RerankScore, scores.GradeScore
+	grade := d.Byte()
+	if int(grade) >= len(grades) {
+		d.Fail()
+		return
+	}
+	s.Grade = grades[grade]
+	if s.At = retrieval.ReadPlace(&d.BinaryReader); s.At.Kept {
+		return
+	}
+	s.Name, s.Section = d.String(), d.String()
+	s.Text, s.Before, s.After = d.String(), d.String(), d.String()
+	s.Sketch = d.String()
+	s.Tokens = d.Int()
+}
+
+// answers caches what the nearest tier returned last: keys and decoded values. It works with
+// stores in this process, which return the very same bytes each time: a popular query is then
+// neither hashed nor decoded again, and all callers share one value. A popular question takes 4 µs
+// with it and 62 without (BenchmarkWarm of the engine).
+type answers[V any] struct{ table retrieval.Recent[answer[V]] }
+
+// An answer keeps its value alive, so that no other value can get its address.
+type answer[V any] struct {
+	id      string // input of the key's digest, by which answers are compared
+	key     Key
+	name    string // the key as stores use it
+	value   []byte
+	decoded V
+}
+
+// maxAnswer limits the sum of a value's size and its id, in bytes, for a cached answer. All
+// answers together take at most 20 MiB in addition to the store.
+const maxAnswer = 40 << 10
+
+// get returns the answer for an id, or nil.
+func (r *answers[V]) get(id []byte) *answer[V] {
+	if a := r.table.At(retrieval.HashBytes(id)); a != nil && a.id == string(id) {
+		return a
+	}
+	return nil
+}
+
+// put caches decoded, which was decoded from l's value.
+func (r *answers[V]) put(id []byte, l *Lookup[V], decoded V) {
+	r.table.Put(retrieval.HashBytes(id), &answer[V]{string(id), l.key, l.name, l.value, decoded})
+}
+
+// same reports whether two slices are the same memory.
+func same(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }

@@ -18,15 +18,15 @@ rooms() {
   cat <<'EOF'
 proxy;        headers.go; Credential|HeaderOptions|MergeTakes|LowerOfTwo; ^$
 proxy/route;  route.go; .; ^$
-retrieval;    select.go answer.go answertexts.go; .; ^$
-retrieval; fallen.go pack.go unpack.go; .; ^$
+retrieval;    select.go answer.go; .; ^$
+retrieval; excluded.go; .; ^$
 retrieval/filter; filter.go parse.go value.go; .; ^$
 rewrite; options.go; .; ^$
-rewrite;      plan.go element.go sources.go place.go; .; RewriteHolds|AssembliesCounted|StoredCounts|Remembers|Linear|CostsAre
-rewrite; block.go rules.go safe.go; .; ^$
+rewrite;      plan.go sources.go; .; RewriteHolds|AssembliesCounted|StoredCounts|Remembers|Linear|CostsAre
+rewrite; template.go policy.go; .; ^$
 rewrite/chat; request.go; .; Inside|LongQuestion|ParserKeeps
 rewrite/tags; ended.go fold.go neutralise.go reference.go render.go skip.go tags.go; .; ^$
-cache;        key.go keys.go codec.go envelope.go; Key|CodecStore|Value|Zero; Concurrent|Lies|OfAnything
+cache;        key.go codec.go tiers.go; Key|CodecStore|Value|Zero; Concurrent|Lies|OfAnything
 EOF
 }
 

@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"sync"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/answer"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
+	"sidenote/rewrite"
 )
 
 // MaxWhole is the largest answer, in bytes, that is buffered.
@@ -92,4 +97,103 @@ func failStream(next io.Writer, body []byte) error {
 		return answer.EventData(next, append(append([]byte(`{"error":`), said.Error...), '}'))
 	}
 	return answer.EventData(next, []byte(`{"error":{"code":"upstream_broken","message":"The answer broke off between two calls; try again.","param":null,"type":"server_error"}}`))
+}
+
+// sendFixedAnswer answers with the policy's fixed text, in the shape that the request asked for.
+// No upstream is called.
+func (x *exchange) sendFixedAnswer(req *rewrite.Request, text string) {
+	x.answerItself(x.fixedAnswer(req, req.Stream, text), req.Stream)
+}
+
+// fixedAnswer returns the body of an answer with a fixed text: an event stream or a JSON object.
+func (x *exchange) fixedAnswer(req *rewrite.Request, stream bool, text string) []byte {
+	if x.server.bodies != nil {
+		x.said = &answer.Text{Bytes: len(text), Text: text, Finish: "stop"}
+	}
+	return AppendCompletion(nil, x.report.ID, x.report.Time, req.Model, req.Body, stream, text)
+}
+
+// answerItself answers with a body that Sidenote wrote: an event stream or a JSON object.
+func (x *exchange) answerItself(body []byte, stream bool) {
+	r, h := &x.report, &x.ctx.Response.Header
+	r.Status = fasthttp.StatusOK
+	h.Set(report.HeaderID, r.ID)
+	h.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, r))
+	if sources := report.AppendAllSources(nil, r); len(sources) > 0 {
+		h.SetBytesV(report.HeaderSources, sources)
+	}
+	h.SetContentType("application/json")
+	if stream {
+		h.SetContentType("text/event-stream; charset=utf-8")
+		h.Set("Cache-Control", "no-cache")
+	}
+	x.ctx.Response.SetBodyRaw(body)
+	r.TTFB = time.Since(r.Time)
+}
+
+// maxIdle is the largest buffer, in bytes, that is kept after Flush.
+const maxIdle = 4 << 10
+
+// An answerOut buffers the client's side of a stream until Flush.
+type answerOut struct {
+	bytes.Buffer
+	Notes  bytes.Buffer // comments, written before the rest of the buffer
+	To     io.Writer
+	Broken error // set when nothing more may be written: a write failed, or an error was sent
+}
+
+// Flush writes the buffered notes and data.
+func (o *answerOut) Flush() error {
+	if o.Notes.Len() > 0 {
+		o.Notes.Write(o.Bytes())
+		o.Buffer, o.Notes = o.Notes, bytes.Buffer{}
+	}
+	if o.Len() == 0 {
+		return nil
+	}
+	_, err := o.To.Write(o.Bytes())
+	if err != nil {
+		o.Broken = err
+	}
+	if o.Reset(); o.Cap() > maxIdle {
+		o.Buffer = bytes.Buffer{}
+	}
+	return err
+}
+
+// Heartbeat is the interval of comments on an idle stream. Idle timeouts of clients and proxies are ten
+// seconds or more.
+const Heartbeat = 5 * time.Second
+
+// WithHeartbeat runs do. Meanwhile it calls comment, first after the duration first and then every
+// Heartbeat, to write something that clients ignore. comment may be nil. It is not running when
+// WithHeartbeat returns. If comment fails it is not called again, and its error is returned.
+func WithHeartbeat(panicked panics.Handler, first time.Duration, comment func() error, do func()) error {
+	if comment == nil {
+		panics.Guard(panicked, do)
+		return nil
+	}
+	var mu sync.Mutex // guards over, err and comment
+	var beats *time.Timer
+	var over bool
+	var err error
+	tick := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return
+		}
+		if err = comment(); err == nil { // an error means that the client has left, which ends do
+			beats.Reset(Heartbeat)
+		}
+	}
+	mu.Lock()
+	beats = panics.AfterFunc(panicked, first, tick)
+	mu.Unlock()
+	defer beats.Stop()
+	panics.Guard(panicked, do)
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
+	return err
 }

@@ -2,6 +2,11 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
 	"net/url"
 	"strings"
 
@@ -80,4 +85,92 @@ func (x *exchange) checkRelayedModels(call *transport.Call) error {
 	}
 	call.Body, call.Whole, call.Same, call.NoUpgrade = [][]byte{body}, true, true, true
 	return nil
+}
+
+// The media types in which a body can name a model.
+const (
+	formJSON = "application/json"
+	Form     = "multipart/form-data"
+)
+
+// formType returns the media type of a body, formJSON or Form, and the boundary of a form. Any
+// other type, a repeated header and unexpected parameters are refused by a *rewrite.BodyError,
+// because a server may then read the body in another way.
+func formType(h *fasthttp.RequestHeader) (kind, boundary string, err error) {
+	all := h.PeekAll(fasthttp.HeaderContentType)
+	if len(all) == 0 || len(all) == 1 && len(all[0]) == 0 {
+		return formJSON, "", nil
+	}
+	kind, params, err := mime.ParseMediaType(string(all[0]))
+	charset := params["charset"]
+	delete(params, "charset")
+	switch {
+	case err != nil || len(all) > 1:
+	case kind == formJSON && len(params) == 0 && (charset == "" || strings.EqualFold(charset, "utf-8")):
+		return kind, "", nil
+	case kind == Form && len(params) == 1 && params["boundary"] != "" && charset == "":
+		return kind, params["boundary"], nil
+	}
+	return "", "", &rewrite.BodyError{
+		Reason: rewrite.ReasonNotJSON, Param: fasthttp.HeaderContentType,
+		Message: fmt.Sprintf("The body's Content-Type is %q, in which it cannot be told which model the body names; send %s, or a form as %s.",
+			bytes.Join(all, []byte(", ")), formJSON, Form),
+	}
+}
+
+// maxModelNameForm is the longest model that a form may name, in bytes.
+const maxModelNameForm = 512
+
+// formModels returns the model in a form's field "model", if there is one. It refuses forms that
+// other parsers could read differently.
+func formModels(body []byte, boundary string) (names []string, err error) {
+	delimiter := []byte("--" + boundary)
+	if !bytes.HasPrefix(body, append(bytes.Clone(delimiter), "\r\n"...)) {
+		return nil, badForm("it does not begin with its boundary and a line break")
+	}
+	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	for n := 1; ; n++ {
+		part, err := parts.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			if bytes.Count(body, delimiter) != n { // the n-1 parts, and the end
+				return nil, badForm("its boundary stands within a part")
+			}
+			return names, nil
+		}
+		if err != nil {
+			return nil, badForm("it is broken")
+		}
+		field, err := fieldName(part)
+		if err != nil {
+			return nil, err
+		}
+		if !strings.EqualFold(field, "model") {
+			continue
+		}
+		value, err := io.ReadAll(io.LimitReader(part, maxModelNameForm+1))
+		if err != nil || len(value) > maxModelNameForm || field != "model" || len(names) > 0 || part.FileName() != "" {
+			return nil, badForm("the field model is long, a file, spelled otherwise, or there twice")
+		}
+		names = append(names, string(value))
+	}
+}
+
+// fieldName returns the name of a form's field. It refuses a header in which other parsers could
+// find another name.
+func fieldName(part *multipart.Part) (string, error) {
+	line := part.Header["Content-Disposition"]
+	if len(line) != 1 || part.Header.Get("Content-Transfer-Encoding") != "" {
+		return "", badForm("a part has no Content-Disposition, two of them, or an encoding")
+	}
+	kind, params, err := mime.ParseMediaType(line[0])
+	written := `name="` + params["name"] + `"`
+	if err != nil || kind != "form-data" || params["name"] == "" ||
+		!strings.Contains(line[0], "; "+written) || strings.ContainsAny(line[0], "*\\") || strings.Count(line[0], ";") != len(params) {
+		return "", badForm(fmt.Sprintf("%q is not read in the same way everywhere", line[0]))
+	}
+	return params["name"], nil
+}
+
+func badForm(what string) *rewrite.BodyError {
+	return &rewrite.BodyError{Reason: rewrite.ReasonAmbiguous, Message: "The body is not a form of which it can be told which model it names: " + what + "."}
 }

@@ -3,15 +3,19 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
@@ -181,4 +185,229 @@ func (s *Server) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// A Config is the configuration of a Server; New checks it.
+type Config struct {
+	Upstreams   map[string]Upstream
+	Tenants     tenant.Tenants
+	Concurrency int                  // requests served at once; more get a 503
+	Connections int                  // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
+	Addresses   *transport.Addresses // counts connections by address; may be nil
+	Timeouts    Timeouts
+	Switch      *tenant.Switch // may lower the modes of policies; may be nil
+	Budgets     *budget.Meter  // counts the usage of tenants; nil if nothing is limited
+	Bodies      BodyKeeper     // gets the bodies of chats; may be nil
+	Documents   CitedDocuments // looks up cited documents
+	Planners    *Planners      // plan searches if policies ask for it; nil: no planning
+	Outputs     StageOutputs   // caches the outputs of stages if policies ask for it; nil: no cache
+	Tools       *RoundsKit     // runs tool calls of models if policies offer tools; nil: no tools
+
+	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
+}
+
+// Timeouts are the time limits of a Server. None of them limits the duration of a whole answer,
+// which may be a stream. A zero field means the value of DefaultTimeouts.
+type Timeouts struct {
+	Connect     time.Duration // to the upstream, including TLS
+	FirstByte   time.Duration // from the end of the request to the head of the answer
+	Idle        time.Duration // between two reads of an answer
+	ClientWrite time.Duration // a client that reads nothing is disconnected after this time, or at most twice this time
+	ClientRead  time.Duration // for a request head, for each 256 KiB of a buffered body, and between two reads of a streamed body
+	ClientIdle  time.Duration // of a kept-alive connection between requests
+}
+
+// DefaultTimeouts returns the default timeouts. FirstByte is ten minutes, as in official SDKs.
+func DefaultTimeouts() Timeouts {
+	return Timeouts{
+		Connect: 5 * time.Second, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
+		ClientWrite: time.Minute, ClientRead: time.Minute, ClientIdle: 2 * time.Minute,
+	}
+}
+
+func (t Timeouts) orDefaults() Timeouts {
+	d := DefaultTimeouts()
+	return Timeouts{
+		Connect: cmp.Or(t.Connect, d.Connect), FirstByte: cmp.Or(t.FirstByte, d.FirstByte), Idle: cmp.Or(t.Idle, d.Idle),
+		ClientWrite: cmp.Or(t.ClientWrite, d.ClientWrite), ClientRead: cmp.Or(t.ClientRead, d.ClientRead), ClientIdle: cmp.Or(t.ClientIdle, d.ClientIdle),
+	}
+}
+
+// A setup is the part of the configuration that requests read. It is immutable: Reload replaces
+// it, and a request keeps the setup that it began with.
+type setup struct {
+	tenants   *tenant.Directory
+	upstreams map[string]*backend
+	rewriter  *rewrite.Rewriter
+	planners  *Planners    // nil: nothing is planned
+	tools     *RoundsKit   // nil: no tools are offered
+	outputs   StageOutputs // nil: none are cached
+}
+
+// A backend is a configured upstream with its client.
+type backend struct {
+	name    string
+	client  *transport.Upstream
+	of      clientConfig       // the configuration of client
+	noUsage bool               // do not ask for the usage of its streams
+	replace []transport.Header // header lines with Sidenote's key for the upstream; nil relays the client's credentials
+}
+
+// A clientConfig is the configuration of an upstream's client. Upstreams with equal clientConfigs
+// can share a client.
+type clientConfig struct {
+	Upstream // without its key, which is sent with each request
+	timeouts Timeouts
+}
+
+// equal reports whether c and d describe the same client.
+func (c clientConfig) equal(d clientConfig) bool {
+	same := c.Dial.Equal(d.Dial)
+	c.Dial, d.Dial = transport.OutboundOptions{}, transport.OutboundOptions{}
+	return same && reflect.DeepEqual(c, d)
+}
+
+// A retired is the client of an upstream that a reload removed or changed. Earlier requests may
+// still use it. Each of its connections is closed when the answer on it has ended.
+type retired struct {
+	client *transport.Upstream
+	since  time.Time
+}
+
+// retiredFor is how long a retired client is kept at least: longer than it takes to read the body
+// of a request that may still use it. Shutdown closes the clients that are kept.
+const retiredFor = time.Hour
+
+// Reload replaces, all at once, the Rewriter by rw and these parts of the configuration by those of
+// cfg: Upstreams, Tenants, Planners, Tools, Outputs, and the timeouts for upstreams. Earlier requests
+// keep theirs. Other fields of cfg are ignored. After an error nothing has changed.
+func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	old := s.setup.Load()
+	next, err := s.newSetup(cfg, rw, old)
+	if err != nil {
+		return err
+	}
+	s.setup.Store(next)
+	now, used := time.Now(), map[*transport.Upstream]bool{}
+	for _, b := range next.upstreams {
+		used[b.client] = true
+	}
+	kept := s.retired[:0:0]
+	for _, r := range s.retired {
+		if r.client.Busy() > 0 || now.Sub(r.since) < retiredFor {
+			kept = append(kept, r)
+		}
+	}
+	for _, b := range old.upstreams {
+		if !used[b.client] {
+			b.client.Retire()
+			kept = append(kept, retired{b.client, now})
+		}
+	}
+	s.retired = kept
+	return nil
+}
+
+// newSetup checks cfg and returns its setup. It reuses the unchanged clients of old, which may be
+// nil.
+func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
+	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs}
+	for name, u := range cfg.Upstreams {
+		var before *backend
+		if old != nil {
+			before = old.upstreams[name]
+		}
+		b, err := s.newBackend(name, u, cfg.Timeouts.orDefaults(), before)
+		if err != nil {
+			return nil, err
+		}
+		next.upstreams[name] = b
+	}
+	for tenant, p := range next.tenants.Policies() {
+		if next.upstreams[p.Upstream] == nil {
+			return nil, fmt.Errorf("tenant %q: upstream %q is not configured", tenant, p.Upstream)
+		}
+		for _, s := range p.Stages.Stages {
+			if s.Upstream != "" && next.upstreams[s.Upstream] == nil {
+				return nil, fmt.Errorf("tenant %q: upstream %q of stage %q is not configured", tenant, s.Upstream, s.Name)
+			}
+		}
+	}
+	return next, checkBudgets(next.tenants.Policies(), s.budgets)
+}
+
+func (s *Server) newBackend(name string, u Upstream, t Timeouts, before *backend) (*backend, error) {
+	t.ClientRead, t.ClientWrite, t.ClientIdle = s.timeouts.ClientRead, s.timeouts.ClientWrite, s.timeouts.ClientIdle
+	of := clientConfig{u, t}
+	of.APIKey = Secret{}
+	if before != nil && before.of.equal(of) {
+		return &backend{name: name, client: before.client, of: of, noUsage: u.NoUsageOption, replace: keyHeaders(u)}, nil
+	}
+	client, err := transport.NewUpstream(transport.Config{
+		BaseURL: u.BaseURL, Dial: u.Dial,
+		Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle,
+		ClientRead: t.ClientRead, ClientWrite: t.ClientWrite,
+		Panicked: s.panicked, Raw: s.raw,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("upstream %q: %w", name, err)
+	}
+	return &backend{name: name, client: client, of: of, noUsage: u.NoUsageOption, replace: keyHeaders(u)}, nil
+}
+
+// closeClients closes the connections to all upstreams.
+func (s *Server) closeClients() {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	for _, b := range s.setup.Load().upstreams {
+		b.client.Close()
+	}
+	for _, r := range s.retired {
+		r.client.Close()
+	}
+}
+
+// serverErrorBody returns the body of the response to a request that could not be read, or to a
+// connection for which there was no room. Handle does not see these.
+func serverErrorBody(status int, code string) []byte {
+	kind, message := tenant.ErrorTypeRequest, "The request could not be read: "+strings.ReplaceAll(code, "_", " ")+"."
+	if status >= 500 {
+		kind = tenant.ErrorTypeServer
+	}
+	if status == fasthttp.StatusServiceUnavailable {
+		message = transport.Message(code)
+	}
+	return tenant.ErrorJSON(message, kind, code, "")
+}
+
+// serverErrorHead returns Sidenote's header lines for such a response, which has no Report.
+func serverErrorHead(code string) []transport.Header {
+	return []transport.Header{
+		{Name: report.HeaderID, Value: report.NewID(time.Now())},
+		{Name: report.HeaderStatus, Value: "refused; reason=" + strings.ReplaceAll(code, "_", "-")},
+	}
+}
+
+// callError returns the error that the client gets for an error of an upstream call or of its
+// preparation.
+func (s *Server) callError(err error) error {
+	if transport.ClassOf(err) == "" {
+		return err
+	}
+	return s.transportError(err)
+}
+
+// transportError returns the error that the client gets for an error of package transport.
+func (s *Server) transportError(err error) error {
+	switch transport.ClassOf(err) {
+	case transport.ClientGone, transport.ClientSlow:
+		return errClientGone
+	case transport.Internal:
+		return errPanic
+	case transport.NoRoom:
+		return s.noRoom()
+	}
+	return tenant.TransportError(err)
 }

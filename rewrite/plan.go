@@ -1,6 +1,8 @@
 package rewrite
 
 import (
+	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -288,4 +290,273 @@ func (p *plan) result(out *fitResult) {
 			out.selected++
 		}
 	}
+}
+
+// placement returns the effective placement: the policy's if the request and the model allow it,
+// else another one. It is "" if there is no place at all.
+func placement(r *Request, p *Policy, m *Model, last int) Placement {
+	switch want := p.Placement; {
+	case m.NoSystem && r.Empty: // in a message of its own
+		return PlaceLastUser
+	case m.NoSystem && last < 0:
+		return ""
+	case m.NoSystem:
+		return PlaceLastUser
+	case last >= 0 && (want == PlaceLastUser || want == PlaceSplit):
+		return want
+	case want == PlaceMarker && len(r.Markers()) > 0:
+		return want
+	}
+	return PlaceSystem
+}
+
+// maxPlaces is the maximum number of places where a rewrite inserts text.
+const maxPlaces = 2
+
+// places are where text is inserted: the block's place and, under PlaceSplit, that of the sources
+// after it.
+type places struct {
+	at [maxPlaces]chat.Place
+	n  int
+}
+
+// findPlaces finds the places for the effective placement.
+func (j *job) findPlaces() {
+	r, at := j.req, &j.places.at
+	j.places.n = 1
+	switch j.placement {
+	case PlaceLastUser:
+		if j.last < 0 {
+			at[0] = r.First("user")
+		} else {
+			at[0] = r.EndOf(j.last)
+		}
+	case PlaceSplit:
+		at[0], at[1], j.places.n = r.System(), r.EndOf(j.last), 2
+	case PlaceMarker:
+		at[0] = r.AtMarker(r.Markers()[0])
+	default:
+		at[0] = r.System()
+	}
+}
+
+// around returns the line feeds to put between the block and the application's text: two on each
+// side, minus those that are already there.
+func around(at chat.Frame, parts []part) (lead, trail string) {
+	end := ""
+	if at.After != "" {
+		end = joined(parts)
+	}
+	behind := feedsAt(end, strings.TrimRight(end, "\n")) + feedsAt(at.After, strings.TrimLeft(at.After, "\n"))
+	return feeds(at.Before, feedsAt(at.Before, strings.TrimRight(at.Before, "\n"))), feeds(at.After, behind)
+}
+
+func feedsAt(text, trimmed string) int { return len(text) - len(trimmed) }
+
+func feeds(neighbour string, have int) string {
+	if neighbour == "" {
+		return ""
+	}
+	return "\n\n"[min(have, 2):]
+}
+
+// maxNeighbours is the maximum number of chunks of a section added on each side of a source.
+const maxNeighbours = 4
+
+// A neighbourhood adds neighbouring chunks to the selected sources, each chunk once.
+type neighbourhood struct {
+	*sourceList
+	room  int
+	there map[chunkID]bool
+	grown bool
+}
+
+type chunkID struct {
+	knowledge, doc string
+	n              int
+}
+
+// addNeighbours adds chunks next to the sources, all of which are selected, while room is left:
+// best source first, the following chunk before the preceding one. It returns no parts if it adds
+// none.
+func (s *sourceList) addNeighbours(room int) selection {
+	if s.policy.Neighbours == NeighboursAdjacent && !slices.ContainsFunc(s.blocks, func(b sourceBlock) bool { return b.source.Before != "" || b.source.After != "" }) {
+		return selection{}
+	}
+	h := neighbourhood{sourceList: s, room: room, there: make(map[chunkID]bool, 2*len(s.blocks))}
+	for _, b := range s.blocks {
+		h.there[chunkID{b.source.Knowledge, b.source.Doc, b.source.Chunk}] = true
+	}
+	switch s.policy.Neighbours {
+	case NeighboursAdjacent:
+		for i := range s.blocks {
+			h.add(i, +1, s.blocks[i].source.After)
+			h.add(i, -1, s.blocks[i].source.Before)
+		}
+	case NeighboursSection:
+		h.addSections()
+	}
+	if !h.grown {
+		return selection{}
+	}
+	return s.show(len(s.blocks))
+}
+
+// addSections extends the sources within their sections, one chunk on each side of each source
+// per round. A side stops at the end of its section and at a chunk that does not fit or is
+// already present.
+func (h *neighbourhood) addSections() {
+	ended := map[[2]int]bool{} // by source and side
+	for distance := 1; distance <= maxNeighbours; distance++ {
+		for i := range h.blocks {
+			for _, side := range [...]int{+1, -1} {
+				at := [2]int{i, side}
+				if h.room <= 0 || ended[at] {
+					continue
+				}
+				text, ok := h.beside(h.blocks[i].source, h.blocks[i].source.Chunk+side*distance)
+				ended[at] = !ok || !h.add(i, side*distance, text)
+			}
+		}
+	}
+}
+
+// add adds the chunk that is next chunks after source i (before it, if negative) to the end or
+// the beginning of its text. It returns false if the chunk was not added.
+func (h *neighbourhood) add(i, next int, text string) bool {
+	src := h.blocks[i].source
+	at := chunkID{src.Knowledge, src.Doc, src.Chunk + next}
+	if !hasVisible(text) || h.there[at] {
+		return false
+	}
+	b := h.blocks[i]
+	if next > 0 {
+		b.raw += "\n\n" + text
+	} else {
+		b.raw = text + "\n\n" + b.raw
+	}
+	b.body = h.policy.SafeText(b.raw) // neutralised after joining, since a tag may be split over two chunks
+	b = h.weighed(b)
+	more := b.tokens - h.blocks[i].tokens
+	if more > h.room {
+		return false
+	}
+	if h.presence.Contain(text) {
+		h.skippedPresent = true
+		return false
+	}
+	h.room -= more
+	h.neighbourTexts = append(h.neighbourTexts, text)
+	h.blocks[i] = b
+	h.keep(i, Included, "", "")
+	h.ledger[i].Neighbours++
+	h.there[at], h.grown = true, true
+	return true
+}
+
+// besides returns a function that reads other chunks of a source's section, in the index
+// generations that were searched. Failures are ignored, since neighbours are optional.
+func (rw *Rewriter) besides(ctx context.Context, bases []retrieval.Ref, encoding string) func(src *retrieval.Source, n int) (string, bool) {
+	locator, ok := rw.Retriever.(retrieval.Locator)
+	return func(src *retrieval.Source, n int) (string, bool) {
+		if !ok || !src.At.Kept || n < 0 {
+			return "", false
+		}
+		hit := retrieval.Source{Knowledge: src.Knowledge, Doc: src.Doc, Chunk: n, At: src.At}
+		hit.At.Text += n - src.Chunk // a guess at its position
+		hits := []*retrieval.Source{&hit}
+		texts, err := locator.Locate(ctx, retrieval.Query{Bases: bases, Encoding: encoding}, hits)
+		if err != nil || texts.Read(hits) != nil || hit.Section != src.Section {
+			return "", false
+		}
+		return hit.Text, true
+	}
+}
+
+// inOrder returns the indices of blocks, which are sorted by relevance, in prompt order.
+func inOrder(o SourceOrder, blocks []sourceBlock) []int {
+	order := make([]int, len(blocks))
+	for i := range order {
+		order[i] = i
+	}
+	switch o {
+	case SourcesAtEdges:
+		return atEdges(order)
+	case SourcesByDocument:
+		best := func(i int) int {
+			return slices.IndexFunc(blocks, func(b sourceBlock) bool { return sameDocument(b.source, blocks[i].source) })
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			return cmp.Or(cmp.Compare(best(a), best(b)), cmp.Compare(blocks[a].source.Chunk, blocks[b].source.Chunk))
+		})
+	}
+	return order
+}
+
+func sameDocument(a, b *retrieval.Source) bool { return a.Knowledge == b.Knowledge && a.Doc == b.Doc }
+
+// atEdges reorders a list that is sorted best first, so that the best are at both ends.
+func atEdges[T any](list []T) []T {
+	edges := make([]T, len(list))
+	for i, e := range list {
+		at := i / 2
+		if i%2 == 1 {
+			at = len(list) - 1 - at
+		}
+		edges[at] = e
+	}
+	return edges
+}
+
+// arranged returns the first n blocks in prompt order, with their ids there; order holds their
+// indices in s.blocks.
+func (s *sourceList) arranged(n int) (blocks []sourceBlock, order []int) {
+	order = inOrder(s.policy.SourceOrder, s.blocks[:n])
+	blocks = make([]sourceBlock, n)
+	for at, i := range order {
+		b := s.blocks[i]
+		if at != i {
+			b.head = s.policy.Head(b.source, at+1, s.policy.Template.Tags())
+			b = s.weighed(b)
+		}
+		blocks[at] = b
+	}
+	return blocks, order
+}
+
+// size returns the tokens of a sources element with the first n blocks.
+func (s *sourceList) size(n int) int {
+	if s.policy.SourceOrder == SourcesByRelevance {
+		return s.element(s.blocks[:n]).tokens
+	}
+	blocks, _ := s.arranged(n)
+	return s.element(blocks).tokens
+}
+
+// show renders a sources element with the first n blocks and records their ids in the ledger.
+func (s *sourceList) show(n int) selection {
+	if s.policy.SourceOrder == SourcesByRelevance {
+		return s.render(s.blocks[:n])
+	}
+	blocks, order := s.arranged(n)
+	for at, i := range order {
+		s.ledger[i].ID, s.ledger[i].Tokens = at+1, blocks[at].tokens
+	}
+	return s.render(blocks)
+}
+
+// inPromptOrder returns the ledger with the added sources in prompt order, before those left out.
+func (s *sourceList) inPromptOrder() []SourceEntry {
+	if s.ledger == nil { // in JSON an empty list is [], not null
+		return []SourceEntry{}
+	}
+	if s.policy.SourceOrder == SourcesByRelevance {
+		return s.ledger
+	}
+	in := slices.IndexFunc(s.ledger, func(e SourceEntry) bool { return e.ID == 0 })
+	if in < 0 {
+		in = len(s.ledger)
+	}
+	slices.SortStableFunc(s.ledger[:in], func(a, b SourceEntry) int { return cmp.Compare(a.ID, b.ID) })
+	return s.ledger
 }

@@ -6,7 +6,9 @@
 package rewrite
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +18,7 @@ import (
 	"sidenote/retrieval/followup"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
+	"sidenote/rewrite/similar"
 )
 
 // The types of package chat that a rewrite works on.
@@ -315,4 +318,171 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 		}
 	}
 	return SortEdits(edits)
+}
+
+// A job is the state of one rewrite. Its memory is pooled, so nothing of it may be kept in a
+// Result or a cache, except strings and slices allocated for that purpose.
+type job struct {
+	policy   *Policy
+	req      *Request
+	model    Model
+	messages model.MessageCosts
+	window   Window
+	query    string
+	asked    retrieval.Query  // the query sent to the retriever
+	earlier  []string         // the user's earlier messages, last first, as far as needed
+	previous []retrieval.Turn // the same, as far as the search uses them
+	last     int              // index of the last user message, -1 without one
+
+	taken        *ChunkResult                                              // chunks already inserted into the request; nil if none
+	patterns     *PresentTexts                                             // buffer for the texts of sources that are not cached
+	presence     presentMessages                                           // for finding texts in the messages
+	skipped      []SourceEntry                                             // left out before the fit: without text, or already in the messages
+	readChunk    func(src *retrieval.Source, n int) (text string, ok bool) // reads chunk n of src's document if it is in src's section
+	placement    Placement                                                 // in force
+	places       places
+	plan         plan
+	fitted       fitResult // result of plan
+	fitCached    bool      // the result of an equal request was reused
+	rulesInBlock bool      // the rules are placed in the block, not in the sources element
+}
+
+// begin returns a job for a rewrite. It must be released.
+func (rw *Rewriter) begin(p *Policy, req *Request) *job {
+	j, ok := rw.jobs.Get().(*job)
+	if !ok {
+		j = &job{patterns: new(PresentTexts)}
+	}
+	j.policy, j.req, j.model = p, req, rw.model(p, req.Model)
+	rw.costs.Read(&j.messages, req)
+	return j
+}
+
+// release clears a job and returns it to the pool.
+func (rw *Rewriter) release(j *job) {
+	messages, elements, ordered := j.messages.Released(), emptied(j.plan.elements), emptied(j.plan.ordered)
+	bare, blocks, parts := emptied(j.plan.sources.bare), emptied(j.plan.sources.blocks), emptied(j.plan.sources.parts)
+	patterns := j.patterns
+	patterns.Set(0, nil)
+	var inserted [maxPlaces][]part
+	for i := range inserted {
+		inserted[i] = emptied(j.plan.insertions[i].parts)
+	}
+	*j = job{}
+	j.messages, j.patterns, j.plan.elements, j.plan.ordered = messages, patterns, elements, ordered
+	j.plan.sources.bare, j.plan.sources.blocks, j.plan.sources.parts = bare, blocks, parts
+	for i := range inserted {
+		j.plan.insertions[i].parts = inserted[i]
+	}
+	rw.jobs.Put(j)
+}
+
+// emptied clears a slice and returns it with length 0, to reuse its memory.
+func emptied[T any](list []T) []T {
+	if len(list) > 0 {
+		clear(list[:cap(list)]) // earlier uses may have been longer
+	}
+	return list[:0]
+}
+
+// utf8In returns a chat.Validity that caches its results for the messages.
+func utf8In(messages *model.MessageCosts) chat.Validity {
+	return func(n int, read func() bool) bool {
+		return messages.Remember(n, badUTF8, func() int {
+			if read() {
+				return 0
+			}
+			return 1
+		}) == 0
+	}
+}
+
+// NameBases sets the bases that a request asks for; param is the header or field that names them.
+func NameBases(o *Options, param string, ids []string) {
+	o.Knowledge, o.Named = ids, []NamedBases{{Param: param, IDs: ids}}
+}
+
+// MistypedBase returns an *OptionError if a request names a base that is not among has, the
+// policy's bases, but is spelled almost like one of them. A base that the request also names
+// exactly is never suggested: a client may send the names of several tenants' bases and gets
+// those of its policy. Only the policy's own bases are suggested, so nothing is revealed about
+// others.
+func MistypedBase(o Options, has []string) error {
+	for _, named := range o.Named {
+		for _, id := range named.IDs {
+			if slices.Contains(has, id) {
+				continue
+			}
+			if meant := similar.Word(id, has); meant != "" && !slices.Contains(named.IDs, meant) {
+				return wrong(named.Param, fmt.Sprintf("there is no knowledge base %q here; did you mean %s?", id, meant))
+			}
+		}
+	}
+	return nil
+}
+
+// MergeOptions combines the options in a request's headers with those in its body field. The
+// narrower limit wins: the lower mode, fewer tokens, the bases that both name. Of two queries the
+// body's wins, as it is closer to the question.
+func MergeOptions(header, body Options) Options {
+	o := body
+	o.Mode = lower(header.Mode, body.Mode)
+	o.ContextTokens = lower(header.ContextTokens, body.ContextTokens)
+	o.Named = slices.Concat(header.Named, body.Named)
+	switch {
+	case o.Knowledge == nil:
+		o.Knowledge = header.Knowledge
+	case header.Knowledge != nil:
+		both := make([]string, 0, len(o.Knowledge))
+		for _, id := range o.Knowledge {
+			if slices.Contains(header.Knowledge, id) {
+				both = append(both, id)
+			}
+		}
+		o.Knowledge = both
+	}
+	if o.Query == "" {
+		o.Query = header.Query
+	}
+	return o
+}
+
+// lower returns the lower of two limits; nil means no limit.
+func lower[T cmp.Ordered](a, b *T) *T {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	least := min(*a, *b)
+	return &least
+}
+
+// See package model.
+type (
+	Model  = model.Model
+	Window = model.Window
+)
+
+// measureWindow computes how much of the window the request leaves.
+func (j *job) measureWindow() {
+	p := j.policy
+	j.window = j.model.Measure(j.req, &j.messages, model.Limits{ContextTokens: p.ContextTokens, ReserveOutput: p.ReserveOutputTokens, CountWhole: p.CountWhole})
+}
+
+// budget returns how many tokens may be added.
+func (j *job) budget() int {
+	if j.window.Limits {
+		return max(j.window.Room, 0)
+	}
+	return j.model.Allowed(j.policy.ContextTokens)
+}
+
+// noRoom returns the reason if nothing could be added.
+func (j *job) noRoom() Reason {
+	if j.window.Limits {
+		return ReasonWindow
+	}
+	return ReasonBudget
 }

@@ -3,8 +3,11 @@ package explain
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
+	"sidenote/cache/budget"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -242,4 +245,230 @@ func (o *Recorder) top(v *Overview, last int64) {
 		return cmp.Or(b.Given-a.Given, cmp.Compare(a.Knowledge, b.Knowledge), cmp.Compare(a.ID, b.ID))
 	})
 	v.Documents = v.Documents[:min(len(v.Documents), maxShown)]
+}
+
+// Stages describe a chat that is answered in stages.
+type Stages struct {
+	Total  int     `json:"of"`               // number of stages in the chain
+	Answer string  `json:"answer,omitempty"` // the stage whose output is the answer; absent if none is
+	Called []Stage `json:"called"`
+}
+
+// A Stage is a stage that was called, or whose output was cached.
+type Stage struct {
+	Name     string              `json:"stage"`
+	At       int                 `json:"at"` // position in the chain, from 1
+	Upstream string              `json:"upstream"`
+	Model    string              `json:"model"`
+	Calls    int                 `json:"calls"`            // of the upstream; 0 if its output was cached, or nothing was sent
+	Status   int                 `json:"status,omitempty"` // of the last answer; 0 if there was none
+	Took     float64             `json:"took_ms"`
+	Outcome  report.StageOutcome `json:"outcome"`
+	Finish   string              `json:"finish_reason,omitempty"`
+	Usage    *StageUsage         `json:"usage,omitempty"` // nil if its answer did not report usage
+
+	// Only if bodies are kept: the request body, including the messages, and the output text.
+	Request *Body `json:"request,omitempty"`
+	Output  *Body `json:"output,omitempty"`
+}
+
+// A StageUsage is the token usage that the answer to a stage reported.
+type StageUsage struct {
+	Input        int64 `json:"input_tokens"`
+	CachedInput  int64 `json:"cached_input_tokens"`             // part of Input
+	CacheWrite   int64 `json:"cache_write_tokens,omitempty"`    // part of Input: written into the upstream's cache
+	CacheWrite1h int64 `json:"cache_write_1h_tokens,omitempty"` // part of CacheWrite
+	Output       int64 `json:"output_tokens"`
+	Reasoning    int64 `json:"reasoning_tokens"` // part of Output
+}
+
+// A spoken holds the kept input and output of a stage.
+type spoken struct{ request, output *Body }
+
+func (s *spoken) size() (n int) {
+	for _, b := range [...]*Body{s.request, s.output} {
+		if b != nil {
+			n += len(b.Text)
+		}
+	}
+	return n
+}
+
+// spoken copies the input and output of each stage in the form in which bodies are kept.
+func (r *Ring) spoken(of *report.Stages) []spoken {
+	list := make([]spoken, len(of.Called))
+	for i := range of.Called {
+		s := &of.Called[i]
+		if s.Request != nil {
+			b := r.copy([][]byte{s.Request})
+			list[i].request = &b
+		}
+		if s.Output != "" {
+			b := r.copyText(s.Output)
+			list[i].output = &b
+		}
+	}
+	return list
+}
+
+// trimStages returns a copy of s without the inputs and outputs of the stages.
+func trimStages(s *report.Stages) *report.Stages {
+	if s == nil {
+		return nil
+	}
+	kept := &report.Stages{Total: s.Total, Answer: s.Answer, Called: append([]report.Stage(nil), s.Called...)}
+	for i := range kept.Called {
+		c := &kept.Called[i]
+		c.Request, c.Output = nil, ""
+		c.Model, c.Finish = strings.Clone(short(c.Model)), strings.Clone(short(c.Finish)) // copies, so that no longer text stays in memory
+	}
+	return kept
+}
+
+// explainStages converts s. upstream is that of the chat, which stages without their own use.
+func explainStages(s *report.Stages, upstream string) *Stages {
+	if s == nil {
+		return nil
+	}
+	e := &Stages{Total: s.Total, Answer: s.Answer, Called: []Stage{}}
+	for i := range s.Called {
+		c := &s.Called[i]
+		stage := Stage{
+			Name: c.Name, At: c.At, Upstream: cmp.Or(c.Upstream, upstream), Model: c.Model, Calls: c.Calls, Status: c.Status,
+			Took: report.Milliseconds(c.Took), Outcome: c.Outcome, Finish: c.Finish,
+		}
+		if u := c.Usage; u != (answer.Usage{}) {
+			stage.Usage = &StageUsage{u.Input, u.CachedInput, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning}
+		}
+		e.Called = append(e.Called, stage)
+	}
+	return e
+}
+
+// say adds the kept inputs and outputs of the stages, with keys masked.
+func (s *Stages) say(kept *body) {
+	if s == nil || kept == nil {
+		return
+	}
+	for i := range min(len(s.Called), len(kept.stages)) {
+		s.Called[i].Request, s.Called[i].Output = kept.stages[i].request.masked(), kept.stages[i].output.masked()
+	}
+}
+
+// Tools describe the tool calls of a chat.
+type Tools struct {
+	Rounds       int             `json:"rounds"` // calls of the upstream
+	Tokens       int             `json:"tokens"` // of all results
+	Restored     int             `json:"restored,omitempty"`
+	TurnLoss     report.TurnLoss `json:"unkept,omitempty"`
+	Calls        []ToolCall      `json:"calls"`             // the first 50
+	CallsOmitted int             `json:"beyond,omitempty"`  // number of calls left out of Calls
+	Sources      []ToolSource    `json:"sources,omitempty"` // from tool results
+}
+
+// A ToolCall is a call of a tool.
+type ToolCall struct {
+	Round     int                `json:"round"` // from 1
+	Tool      string             `json:"tool"`
+	Arguments string             `json:"arguments,omitempty"` // as the model wrote them, in the form in which bodies are kept
+	Hits      int                `json:"hits"`
+	Tokens    int                `json:"tokens"` // of its result
+	Took      float64            `json:"took_ms"`
+	Outcome   report.ToolOutcome `json:"outcome"`
+}
+
+// A ToolSource is a source from a tool result.
+type ToolSource struct {
+	ID        int     `json:"id"` // in the prompt
+	Knowledge string  `json:"kb_id"`
+	Doc       string  `json:"doc_id"`
+	Chunk     int     `json:"chunk"`
+	Name      string  `json:"name"`
+	Section   string  `json:"section,omitempty"`
+	Relevance float64 `json:"relevance,omitempty"` // 0 if it does not come from a search
+}
+
+// Limits of what is kept about tools.
+const (
+	maxCalls     = 50
+	maxArguments = 1 << 10 // bytes of arguments that are read
+)
+
+// trimTools returns a copy of t within the limits, with at most room sources. keep copies the
+// arguments in the form in which bodies are kept; nil drops them.
+func trimTools(t *report.Tools, room int, keep func([][]byte) Body) *report.Tools {
+	if t == nil {
+		return nil
+	}
+	kept := &report.Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, TurnLoss: t.TurnLoss, CallsOmitted: t.CallsOmitted}
+	n := min(len(t.Calls), maxCalls)
+	kept.CallsOmitted += len(t.Calls) - n
+	kept.Calls = append(kept.Calls, t.Calls[:n]...)
+	for i := range kept.Calls {
+		c := &kept.Calls[i]
+		if c.Name = short(c.Name); keep == nil {
+			c.Arguments = ""
+			continue
+		}
+		c.Arguments = short(keep([][]byte{[]byte(c.Arguments[:min(len(c.Arguments), maxArguments)])}).Text)
+	}
+	kept.Sources = shortNames(append([]rewrite.SourceEntry(nil), t.Sources[:min(len(t.Sources), max(room, 0))]...))
+	return kept
+}
+
+// explainTools converts t, with keys masked.
+func explainTools(t *report.Tools) *Tools {
+	if t == nil {
+		return nil
+	}
+	e := &Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, TurnLoss: t.TurnLoss, Calls: []ToolCall{}, CallsOmitted: t.CallsOmitted}
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		arguments := (&Body{Text: c.Arguments}).masked().Text
+		e.Calls = append(e.Calls, ToolCall{c.Round, c.Name, arguments, c.Hits, c.Tokens, report.Milliseconds(c.Took), c.Outcome})
+	}
+	for i := range t.Sources {
+		s := &t.Sources[i]
+		e.Sources = append(e.Sources, ToolSource{s.ID, s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Relevance})
+	}
+	return e
+}
+
+// rungs are the rungs that are counted: the steps that made requests fit their tenant's limits,
+// and refusal as the last one.
+var rungs = [...]budget.Rung{budget.NoStages, budget.FewerSources, budget.ShorterSources, budget.NoPlanner, budget.NoSources, budget.RefuseRung}
+
+// A RungCount is the number of requests that were reduced on a rung of their tenant's ladder, or
+// refused by its limits.
+type RungCount struct {
+	Rung     budget.Rung `json:"rung"`
+	Requests int         `json:"requests"`
+}
+
+// A ladder counts requests by rung.
+type ladder [len(rungs)]uint32
+
+func (l *ladder) count(r *report.Report) {
+	on := budget.Rung(r.Budget.Rung)
+	if r.Outcome == rewrite.Refused && (r.Reason == report.ReasonRateLimit || r.Reason == report.ReasonQuota) {
+		on = budget.RefuseRung
+	}
+	for i := range rungs {
+		if rungs[i] == on {
+			l[i]++
+		}
+	}
+}
+
+func (l *ladder) add(other *ladder) {
+	for i, n := range other {
+		l[i] += n
+	}
+}
+
+func (l *ladder) view() (list []RungCount) {
+	for i, n := range l {
+		list = append(list, RungCount{rungs[i], int(n)})
+	}
+	return list
 }

@@ -1,14 +1,20 @@
 package report
 
 import (
+	"bytes"
+	"encoding/json"
 	"io"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
+	"sidenote/cache/budget"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/route"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
@@ -158,4 +164,278 @@ func (l *Log) Close() {
 		}
 	}
 	l.ongoing = nil
+}
+
+// appendLine appends r's log line in the format of slog's JSON handler. Its time is the end of the
+// answer.
+func appendLine(dst []byte, r *Report) []byte {
+	ledger := &r.Rewrite.Ledger
+	b := append(dst, `{"time":"`...)
+	b = r.Time.Add(r.Total).AppendFormat(b, time.RFC3339Nano)
+	b = append(b, `","level":"INFO","msg":"request","id":"`...)
+	b = append(append(b, r.ID...), '"')
+	b = appendText(append(b, `,"tenant":`...), r.Tenant)
+	b = append(append(b, `,"by":"`...), r.By...)
+	b = appendText(append(b, `","key":`...), r.Key)
+	b = append(append(b, `,"denied":"`...), r.Denied...)
+	b = appendText(append(b, `","policy":`...), r.Policy)
+	b = append(append(b, `,"policy_hash":"`...), r.PolicyHash...)
+	b = appendText(append(b, `","upstream":`...), r.Upstream)
+	b = append(append(append(b, `,"route":"`...), r.Route...), '"')
+	b = appendText(append(b, `,"model":`...), r.Model())
+	b = strconv.AppendBool(append(b, `,"stream":`...), r.Stream)
+	b = strconv.AppendInt(append(b, `,"status":`...), int64(r.Status), 10)
+	b = append(append(b, `,"outcome":"`...), r.Outcome...)
+	b = append(append(b, `","reason":"`...), r.Reason...)
+	if r.SwitchedFrom != "" {
+		b = append(append(b, `","switched_from":"`...), r.SwitchedFrom...)
+	}
+	b = strconv.AppendInt(append(b, `","sources":`...), int64(r.Sources()), 10)
+	b = strconv.AppendInt(append(b, `,"context_tokens":`...), int64(ledger.Used), 10)
+	b = strconv.AppendInt(append(b, `,"context_budget":`...), int64(ledger.Budget), 10)
+	if a := ledger.Assembled; a != nil {
+		b = strconv.AppendInt(append(b, `,"context_assembled":{"total_tokens":`...), int64(a.TotalTokens), 10)
+		b = strconv.AppendInt(append(b, `,"components":`...), int64(a.Components), 10)
+		b = append(strconv.AppendInt(append(b, `,"overflow":`...), int64(a.Overflow), 10), '}')
+	}
+	if c := ledger.Chunks; c != nil {
+		b = strconv.AppendInt(append(b, `,"chunks":{"included":`...), int64(c.In), 10)
+		b = strconv.AppendInt(append(b, `,"total":`...), int64(c.Total), 10)
+		b = append(strconv.AppendInt(append(b, `,"token_count":`...), int64(c.Tokens), 10), '}')
+	}
+	b = appendLoggedStages(appendTools(b, r), r)
+	b = append(append(b, `,"exact":"`...), ledger.Exactness...)
+	b = append(append(b, `","cache":"`...), r.Rewrite.Retrieval.Cache...)
+	if d := r.Rewrite.Retrieval.Degraded; d != "" {
+		b = append(append(b, `","degraded":"`...), d...)
+	}
+	if why := ledger.EmbedFailure; why != "" {
+		b = append(append(b, `","embed":"`...), why...)
+	}
+	b = appendLoggedPlan(append(b, '"'), ledger)
+	b = appendLoggedGrade(appendLoggedRerank(b, ledger), ledger)
+	if ledger.Late > 0 {
+		b = strconv.AppendInt(append(b, `,"late":`...), int64(ledger.Late), 10)
+	}
+	b = appendKnowledge(b, r.Rewrite.Retrieval.Bases)
+	b = appendMilliseconds(append(b, `,"overhead_ms":`...), r.Overhead)
+	b = appendMilliseconds(append(b, `,"retrieval_ms":`...), r.Rewrite.RetrieveTook)
+	b = appendMilliseconds(append(b, `,"ttfb_ms":`...), r.TTFB)
+	b = appendMilliseconds(append(b, `,"duration_ms":`...), r.Total)
+	b = appendLoggedCitations(appendCharged(appendUsage(b, r), &r.Budget), r.Citations)
+	b = strconv.AppendBool(append(b, `,"truncated":`...), r.Truncated)
+	b = strconv.AppendBool(append(b, `,"retried":`...), r.Retried() || r.Refused != 0)
+	if r.Refused != 0 {
+		b = append(append(append(b, `,"refused_edits":"`...), r.Refused.String()...), '"')
+	}
+	if r.LeftOut != 0 {
+		b = append(append(append(b, `,"left_out":"`...), r.LeftOut.String()...), '"')
+	}
+	b = append(b, `,"address":"`...)
+	if r.Address.IsValid() {
+		b = r.Address.AppendTo(b)
+	}
+	b = append(append(b, `","client":"`...), r.Client...)
+	return append(b, "\"}\n"...)
+}
+
+// appendKnowledge appends the searched bases, if any.
+func appendKnowledge(b []byte, bases []retrieval.Ref) []byte {
+	for i := range bases {
+		if i == 0 {
+			b = append(b, `,"knowledge":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = appendText(b, bases[i].Knowledge)
+	}
+	if len(bases) > 0 {
+		b = append(b, ']')
+	}
+	return b
+}
+
+// appendTools appends the counts of tool calls, or why no tools were offered. It leaves out the
+// arguments, which may quote texts.
+func appendTools(b []byte, r *Report) []byte {
+	if r.ToolsSkipped != "" {
+		b = append(append(append(b, `,"unoffered":"`...), r.ToolsSkipped...), '"')
+	}
+	t := r.Tools
+	if t == nil {
+		return b
+	}
+	b = strconv.AppendInt(append(b, `,"tools":{"rounds":`...), int64(t.Rounds), 10)
+	b = strconv.AppendInt(append(b, `,"calls":`...), int64(t.Called()), 10)
+	b = strconv.AppendInt(append(b, `,"tokens":`...), int64(t.Tokens), 10)
+	b = strconv.AppendInt(append(b, `,"sources":`...), int64(len(t.Sources)), 10)
+	b = strconv.AppendInt(append(b, `,"restored":`...), int64(t.Restored), 10)
+	if t.TurnLoss != "" {
+		b = append(append(append(b, `,"unkept":"`...), t.TurnLoss...), '"')
+	}
+	return append(b, '}')
+}
+
+// appendLoggedStages appends the outcome of a chat's stages as in Sidenote-Status, and the
+// outcome, calls, time and tokens of each stage.
+func appendLoggedStages(b []byte, r *Report) []byte {
+	if r.StagesSkipped != "" {
+		b = append(append(append(b, `,"unstaged":"`...), r.StagesSkipped...), '"')
+	}
+	s := r.Stages
+	if s == nil {
+		return b
+	}
+	b = strconv.AppendInt(append(b, `,"stages":{"of":`...), int64(s.Total), 10)
+	switch last := s.Last(); {
+	case last == nil || last.Outcome == StageOK:
+	case last.Outcome.Failed():
+		b = appendText(append(b, `,"failed":`...), last.Name)
+		b = append(append(append(b, `,"failure":"`...), last.Outcome...), '"')
+	default:
+		b = appendText(append(append(append(b, `,"`...), last.Outcome...), `":`...), last.Name)
+	}
+	if s.Answer != "" {
+		b = appendText(append(b, `,"answered":`...), s.Answer)
+	}
+	b = append(b, `,"called":[`...)
+	for i := range s.Called {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendStage(b, &s.Called[i])
+	}
+	return append(b, "]}"...)
+}
+
+func appendStage(b []byte, s *Stage) []byte {
+	b = appendText(append(b, `{"stage":`...), s.Name)
+	b = append(append(b, `,"outcome":"`...), s.Outcome...)
+	b = strconv.AppendInt(append(b, `","calls":`...), int64(s.Calls), 10)
+	b = appendMilliseconds(append(b, `,"duration_ms":`...), s.Took)
+	b = strconv.AppendInt(append(b, `,"input_tokens":`...), s.Usage.Input, 10)
+	return append(strconv.AppendInt(append(b, `,"output_tokens":`...), s.Usage.Output, 10), '}')
+}
+
+// appendLoggedPlan appends the outcome of planning. It leaves out the queries, which quote users.
+func appendLoggedPlan(b []byte, l *rewrite.Ledger) []byte {
+	p := l.Planned
+	if p == nil {
+		return append(b, `,"planner":"`+PlannerOff+`"`...)
+	}
+	b = append(append(b, `,"planner":"`...), p.Fallback...)
+	b = strconv.AppendInt(append(b, `","retrieval_query_count":`...), int64(p.Count), 10)
+	b = strconv.AppendBool(append(b, `,"retrieval_query_planner_enabled":`...), p.Enabled)
+	b = strconv.AppendBool(append(b, `,"retrieval_query_planner_applied":`...), p.Applied)
+	b = appendText(append(b, `,"retrieval_query_planner_model_id":`...), ModelID(p))
+	b = append(append(b, `,"retrieval_query_planner_fallback":"`...), p.Fallback...)
+	return appendMilliseconds(append(b, `","plan_ms":`...), p.Took)
+}
+
+// appendLoggedRerank appends the outcome of reranking, if any.
+func appendLoggedRerank(b []byte, l *rewrite.Ledger) []byte {
+	r := l.Reranked
+	if r == nil {
+		return b
+	}
+	b = append(append(b, `,"rerank":"`...), r.Reason...)
+	b = appendText(append(b, `","rerank_model":`...), r.Model)
+	b = strconv.AppendInt(append(b, `,"rerank_documents":`...), int64(r.Documents), 10)
+	return appendMilliseconds(append(b, `,"rerank_ms":`...), r.Took)
+}
+
+// appendLoggedGrade appends the outcome of grading, if any.
+func appendLoggedGrade(b []byte, l *rewrite.Ledger) []byte {
+	g := l.Graded
+	if g == nil {
+		return b
+	}
+	b = append(append(b, `,"grade":"`...), g.Reason...)
+	b = append(append(b, `","verdict":"`...), g.Verdict...)
+	b = appendText(append(b, `","grade_model":`...), g.Model)
+	b = strconv.AppendInt(append(b, `,"grade_documents":`...), int64(g.Documents), 10)
+	b = strconv.AppendInt(append(b, `,"grade_rounds":`...), int64(max(g.Rounds, 1)), 10)
+	return appendMilliseconds(append(b, `,"grade_ms":`...), g.Took)
+}
+
+// appendLoggedCitations appends the counts of citations, if they were checked.
+func appendLoggedCitations(b []byte, c *answer.CitationReport) []byte {
+	if c == nil {
+		return b
+	}
+	b = strconv.AppendInt(append(b, `,"citations":`...), int64(c.Times()), 10)
+	b = strconv.AppendInt(append(b, `,"unknown_citations":`...), int64(c.Unknown), 10)
+	if c.Unread != "" {
+		b = append(append(append(b, `,"citations_unread":"`...), c.Unread...), '"')
+	}
+	return b
+}
+
+// appendUsage appends the token usage that the answer reported, if it could report any.
+func appendUsage(b []byte, r *Report) []byte {
+	if r.UsageFound == "" {
+		return b
+	}
+	b = append(append(b, `,"usage":"`...), r.UsageFound...)
+	b = strconv.AppendInt(append(b, `","input_tokens":`...), r.Usage.Input, 10)
+	b = strconv.AppendInt(append(b, `,"cached_input_tokens":`...), r.Usage.CachedInput, 10)
+	if r.Usage.CacheWrite > 0 {
+		b = strconv.AppendInt(append(b, `,"cache_write_tokens":`...), r.Usage.CacheWrite, 10)
+	}
+	if r.Usage.CacheWrite1h > 0 {
+		b = strconv.AppendInt(append(b, `,"cache_write_1h_tokens":`...), r.Usage.CacheWrite1h, 10)
+	}
+	b = strconv.AppendInt(append(b, `,"output_tokens":`...), r.Usage.Output, 10)
+	b = strconv.AppendInt(append(b, `,"reasoning_tokens":`...), r.Usage.Reasoning, 10)
+	if r.Generated.Known {
+		b = strconv.AppendInt(append(b, `,"counted_output_tokens":`...), r.Generated.Output, 10)
+	}
+	return b
+}
+
+// appendCharged appends the charged amount in US dollars, if not zero, and the service tier, if
+// its prices are not the standard ones.
+func appendCharged(b []byte, of *Budget) []byte {
+	if of.Tier != "" {
+		b = appendText(append(b, `,"service_tier":`...), of.Tier)
+	}
+	money := of.Charged.Money
+	if money <= 0 {
+		return b
+	}
+	b = append(strconv.AppendInt(append(b, `,"charged_usd":`...), money/budget.USD, 10), '.')
+	var digits [20]byte
+	fraction := strconv.AppendInt(digits[:0], budget.USD+money%budget.USD, 10)
+	return append(b, fraction[1:]...) // fraction starts with a 1 that keeps the leading zeros
+}
+
+// appendMilliseconds appends d in milliseconds as encoding/json writes it.
+func appendMilliseconds(dst []byte, d time.Duration) []byte {
+	µs := d.Microseconds()
+	if µs < 0 {
+		dst, µs = append(dst, '-'), -µs
+	}
+	dst = strconv.AppendInt(dst, µs/1000, 10)
+	fraction := µs % 1000
+	if fraction == 0 {
+		return dst
+	}
+	digits := [...]byte{'.', byte('0' + fraction/100), byte('0' + fraction/10%10), byte('0' + fraction%10)}
+	return append(dst, bytes.TrimRight(digits[:], "0")...)
+}
+
+// appendText appends s as a JSON string.
+func appendText(dst []byte, s string) []byte {
+	start := len(dst)
+	dst = append(append(dst, '"'), s...)
+	if Printable(dst[start+1:]) {
+		return append(dst, '"')
+	}
+	text := new(bytes.Buffer)
+	encoder := json.NewEncoder(text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(s); err != nil {
+		panic("BUG: a string did not encode: " + err.Error())
+	}
+	return append(dst[:start], bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
 }

@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
+	"sidenote/rewrite"
 )
 
 // Reasons to refuse a caller besides those about tokens. They are only logged.
@@ -221,4 +224,99 @@ func (d *Directory) trustsCertificate(name string) bool { return slices.Contains
 // NoKey returns the error for a request without a credential.
 func NoKey() error {
 	return &APIError{Reason: report.ReasonKey, Message: "No API key was sent. Send yours in the header Authorization as a bearer token."}
+}
+
+// Credential returns the API key of a request: the bearer token in Authorization, api-key (Azure)
+// or x-api-key; "" if there is none. Different keys are an *APIError, since an upstream could read
+// another header than Sidenote and see another caller. So are a header that is sent twice and a
+// name with '_' for '-', which some servers treat as the same header.
+func Credential(h *fasthttp.RequestHeader) (string, error) {
+	var key []byte
+	names := [...]string{"authorization", "api-key", "x-api-key"}
+	var seen [len(names)]bool
+	for name, value := range h.All() {
+		which := slices.IndexFunc(names[:], func(lower string) bool { return EqualHeaderName(name, lower) })
+		if which < 0 {
+			continue
+		}
+		if seen[which] || bytes.ContainsRune(name, '_') {
+			return "", &APIError{Reason: report.ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The header %s stands twice or is spelled with '_'; send your API key once.", name)}
+		}
+		seen[which] = true
+		if which == 0 {
+			if value = bearerToken(value); value == nil {
+				continue // another scheme carries no API key
+			}
+		}
+		value = bytes.TrimSpace(value)
+		if key != nil && !bytes.Equal(key, value) {
+			return "", &APIError{Reason: report.ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The key in %s differs from another one in this request; send one API key.", name)}
+		}
+		key = value
+	}
+	return string(key), nil
+}
+
+// bearerToken returns nil if the scheme is not Bearer.
+func bearerToken(value []byte) []byte {
+	scheme, token, _ := bytes.Cut(value, []byte(" "))
+	if !bytes.EqualFold(scheme, []byte("bearer")) {
+		return nil
+	}
+	return token
+}
+
+// TenantHeader is the header in which a trusted peer names a tenant, in lower case.
+const TenantHeader = "sidenote-tenant"
+
+// prefix begins the names of Sidenote's headers.
+const prefix = "sidenote-"
+
+// EqualHeaderName reports whether name equals lower, ignoring letter case and treating '_' as '-'.
+func EqualHeaderName(name []byte, lower string) bool {
+	if len(name) != len(lower) {
+		return false
+	}
+	for i, c := range name {
+		if c == '_' {
+			c = '-'
+		}
+		if c|0x20 != lower[i] { // '-' has the bit 0x20, so it stays
+			return false
+		}
+	}
+	return true
+}
+
+// ReadHeaderOptions reads the request options from the Sidenote-* headers. If identified is set,
+// it skips Sidenote-Tenant, which has been evaluated already. The error is a *rewrite.OptionError
+// that names the header: unknown, sent twice, spelled with '_' for '-', or with an invalid value.
+func ReadHeaderOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Options, error) {
+	var (
+		o    rewrite.Options
+		seen uint
+	)
+	for name, value := range h.All() {
+		if !EqualHeaderName(name[:min(len(name), len(prefix))], prefix) {
+			continue
+		}
+		if identified && EqualHeaderName(name, TenantHeader) {
+			continue
+		}
+		header := string(name)
+		which, set := OptionOfHeader(header)
+		switch {
+		case set == nil:
+			return o, &rewrite.OptionError{Param: header, Reason: "is no option; use Sidenote-Mode, Sidenote-Knowledge, Sidenote-Context-Tokens or Sidenote-Query"}
+		case seen&which != 0:
+			return o, &rewrite.OptionError{Param: header, Reason: "stands twice"}
+		case len(bytes.TrimSpace(value)) == 0:
+			return o, &rewrite.OptionError{Param: header, Reason: "is empty"}
+		}
+		seen |= which
+		if err := set(&o, strings.TrimSpace(string(value))); err != nil {
+			return o, &rewrite.OptionError{Param: header, Reason: err.Error()}
+		}
+	}
+	return o, nil
 }

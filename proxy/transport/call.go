@@ -395,3 +395,179 @@ func (x *upstreamCall) end(keep bool) {
 		x.up.release(x.conn, keep && !x.aborted && (upload == nil || upload.err == nil))
 	}
 }
+
+// errStale means that a pooled connection cannot be used: the upstream has closed it, or has sent
+// bytes that no request asked for. Nothing was written to it.
+var errStale = errors.New("idle connection is not usable")
+
+// setRequest sets what writeRequest and sendPooled will write.
+func (c *conn) setRequest(text []byte, body [][]byte) {
+	c.pooledSend.list = append(append(c.pooledSend.list[:0], text), body...)
+	c.pooledSend.out = c.pooledSend.list
+}
+
+// writeRequest writes the request set by setRequest. Only a timeout is an error: if the upstream
+// stops reading, it may have answered before it closed.
+func (c *conn) writeRequest() (err error) {
+	a := &c.pooledSend
+	if c.Conn == c.tcp {
+		_, err = c.tcp.WriteAll(a.out)
+	} else {
+		_, err = a.out.WriteTo(c.Conn)
+	}
+	clear(a.list)
+	a.out = nil
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return c.SetReadDeadline(time.Now().Add(afterCut))
+}
+
+// startWrite writes head, and as much of body as the kernel takes without waiting, which is usually
+// all of it. It returns the rest and does not change body.
+func (c *conn) startWrite(head []byte, body [][]byte) (left [][]byte, err error) {
+	all, n := append([][]byte{head}, body...), 0
+	if c.Conn == c.tcp {
+		n = c.tcp.WriteSome(all)
+	}
+	if n < len(head) {
+		_, err = c.Conn.Write(head[n:])
+		return body, err
+	}
+	return tcp.Skip(all, n), nil
+}
+
+// A pooledSend is the state of a request that is sent on a pooled connection. A single call of
+// RawConn.Read checks that the upstream has sent nothing, writes the request and waits for the
+// answer. That saves a read: since the runtime watches for readiness from before the check on, it
+// need not try to read again after the write before it waits.
+type pooledSend struct {
+	list [][]byte    // backing memory of out
+	out  net.Buffers // what is still to be written; nil when all is written
+	into []byte      // receives the start of the answer
+	n    int
+	err  error
+	step func(fd uintptr) (done bool) // conn.stepPooled
+}
+
+// sendPooled checks that the pooled connection c is usable, writes the request set by setRequest
+// and waits for the answer to begin.
+func (c *conn) sendPooled() error {
+	_, err := c.br.Peek(1)
+	c.pooledSend.out = nil
+	return err
+}
+
+// readPooled is Read while sendPooled runs.
+func (c *conn) readPooled(p []byte) (int, error) {
+	a := &c.pooledSend
+	a.into, a.n, a.err = p, 0, nil
+	err := c.tcp.Raw.Read(a.step)
+	a.into = nil
+	if err == nil {
+		err = a.err
+	}
+	return a.n, err
+}
+
+// stepPooled is called by RawConn.Read, at the start and then whenever fd may be readable, until it
+// returns true. The first call checks and writes, the others read.
+func (c *conn) stepPooled(fd uintptr) (done bool) {
+	a := &c.pooledSend
+	n, wouldBlock, err := tcp.ReadNow(fd, a.into)
+	switch {
+	case len(a.out) > 0 && !wouldBlock:
+		a.err = errStale
+	case len(a.out) > 0:
+		a.err = c.writeRequest()
+		return a.err != nil
+	case wouldBlock:
+		return false
+	case err != nil:
+		a.err = err
+	case n == 0:
+		a.err = io.EOF
+	default:
+		a.n = n
+	}
+	return true
+}
+
+// maxDrained is how many bytes of a body Close reads to keep a connection usable.
+const maxDrained = 64 << 10
+
+// An Answer is the head of an upstream's answer and a reader of its body. It is not safe for
+// concurrent use and must not be used after Relay or Close.
+type Answer struct {
+	x    *upstreamCall
+	text *[]byte // backing memory of head
+	head http1.AnswerHead
+	body http1.Body
+}
+
+// Status returns the three-digit status code.
+func (a *Answer) Status() int { return a.head.Status }
+
+// Header returns the trimmed value of the first line with that name, ignoring case, or nil if there
+// is none. It is valid until Relay or Close.
+func (a *Answer) Header(name string) []byte { return a.head.Field([]byte(name)) }
+
+// Sent reports whether the whole request was sent, so that Call.Body is no longer read.
+func (a *Answer) Sent() bool { return a.x.upload == nil || a.x.upload.complete() }
+
+// Read implements io.Reader for the body. It waits for at most Config.Idle.
+func (a *Answer) Read(p []byte) (int, error) {
+	n, err := a.body.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // a body returns it as it is
+		err = a.x.classify(err, IdleTimeout, Truncated)
+	}
+	return n, err
+}
+
+// Peek reads up to limit bytes of the body without consuming them: the caller can read a short
+// answer before it chooses between Close and Relay. whole reports that body is all of it. It is
+// false if there is more (nothing is read if the head announces more), and if the upstream broke
+// off or was silent for Config.Idle; Relay then cuts the client's answer as well. Peek waits for
+// the end of the body as long as data arrives, so use it for answers that should be short, such as
+// errors.
+//
+// Memory beyond 64 KiB is reserved from room, unless that is nil. If there is none, Peek stops and
+// whole is false; Relay still relays the whole body.
+//
+// body must not be changed. It stays valid after Close or Relay.
+func (a *Answer) Peek(limit int, room BodyMemory) (body []byte, whole bool) {
+	announced := 0
+	if a.head.Kind == http1.BodyFixed {
+		if a.head.Length > int64(limit) {
+			return nil, false
+		}
+		announced = int(a.head.Length)
+	}
+	return a.body.Peek(limit, announced, room)
+}
+
+// Close discards the rest of the answer. It reads a short rest so that the connection can be
+// reused; otherwise it closes the connection. After Relay or Close it does nothing.
+func (a *Answer) Close() {
+	if a.text == nil {
+		return
+	}
+	a.body.DropPeeked()
+	if !a.body.Ended() && a.head.Kind != http1.BodyUntilClose {
+		a.x.conn.idle = min(a.x.up.config.Idle, time.Second)
+		_, _ = io.CopyN(io.Discard, &a.body, maxDrained) // only a.body.Ended matters
+	}
+	a.end(a.body.Ended())
+}
+
+// end ends the call. clean reports that the body was read to its end.
+func (a *Answer) end(clean bool) {
+	a.x.end(clean && a.head.Reusable())
+	a.free()
+}
+
+// free releases the memory of the head. The call may go on.
+func (a *Answer) free() {
+	putBuffer(&a.x.up.heads, a.text)
+	a.text = nil
+}

@@ -12,12 +12,16 @@
 package analysis
 
 import (
+	_ "embed"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/english"
+
+	"sidenote/retrieval"
 )
 
 // Version is part of every base's generation. Change it with any change that alters the terms of
@@ -128,4 +132,166 @@ func (r *Recent) appendPart(dst []string, part string) []string {
 		return dst
 	}
 	return r.appendTerm(dst, part)
+}
+
+// Recent caches the terms of recently analysed words and texts, such as frequent questions and the
+// chunks that answer them. A repeated question takes 4 µs with it and 8 without (BenchmarkWarm of
+// the engine); a new one with known words takes a fourth of the time (BenchmarkQuestion). The zero
+// Recent is ready to use; nil caches nothing.
+type Recent struct {
+	texts retrieval.Recent[analysed]
+	words retrieval.Recent[wordTerm]
+}
+
+type analysed struct {
+	text  string
+	terms []string
+}
+
+// A wordTerm is a word, as written, and its term, "" for a stop word.
+type wordTerm struct{ word, term string }
+
+// maxRecent is the maximum length of a cached text, in bytes.
+const maxRecent = 4 << 10
+
+// Terms returns what the function Terms returns. The result is shared and must not be modified.
+func (r *Recent) Terms(text string) []string {
+	if r == nil || len(text) > maxRecent {
+		return r.terms(text)
+	}
+	hash := retrieval.HashText(text)
+	if a := r.texts.At(hash); a != nil && a.text == text {
+		return a.terms
+	}
+	a := &analysed{text, r.terms(text)}
+	r.texts.Put(hash, a)
+	return a.terms
+}
+
+// HasTerms reports whether text has any Terms. It stops at the first.
+func (r *Recent) HasTerms(text string) bool {
+	var room [fewTerms]string
+	s := newScanner(text)
+	for tok, kind := s.next(); kind != end; tok, kind = s.next() {
+		if len(r.appendTerms(room[:0], tok, kind)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// term returns the term of a word, "" for a stop word. Words with digits are not cached: most are
+// names that seldom recur, and they need no stemming.
+func (r *Recent) term(word string) string {
+	if r == nil {
+		return termOf(word)
+	}
+	hash := retrieval.HashText(word)
+	if w := r.words.At(hash); w != nil && w.word == word {
+		return w.term
+	}
+	term := termOf(word)
+	if hasDigit(word) {
+		return term
+	}
+	w := &wordTerm{strings.Clone(word), strings.Clone(term)} // do not keep the whole text in memory
+	r.words.Put(hash, w)
+	return w.term
+}
+
+// A Term is a term of a question.
+type Term struct {
+	Text string
+	// Whole is the identifier that the term is a part of, or is; "" for other words. Texts with an
+	// identifier also have its parts.
+	Whole string
+}
+
+// Question returns the same terms as Terms, with the identifiers that they belong to. Words that
+// begin with a letter and have a digit, such as E0382, are identifiers too.
+func Question(text string) []Term { return (*Recent)(nil).Question(nil, text) }
+
+// Question appends the result of the function Question to terms.
+func (r *Recent) Question(terms []Term, text string) []Term {
+	var places [4 * fewTerms]int
+	var room [fewTerms]string
+	starts := places[:0] // of the tokens of terms
+	from := len(terms)
+	s := newScanner(text)
+	for tok, k := s.next(); k != end; tok, k = s.next() {
+		texts := r.appendTerms(room[:0], tok, k)
+		for _, t := range texts {
+			terms, starts = append(terms, Term{Text: t}), append(starts, s.start)
+			if strings.Count(t, ".") > 1 {
+				own(terms[from:], starts, s.start) // the 1.2.3 of v1.2.3 is an identifier with a part
+			}
+		}
+		if k == whole || len(texts) > 1 || k == word && len(texts) > 0 && isCode(tok) {
+			own(terms[from:], starts, s.start)
+		}
+	}
+	return terms
+}
+
+// own makes the last term an identifier, and the preceding terms from start on its parts, unless
+// they are parts already.
+func own(terms []Term, starts []int, start int) {
+	name := terms[len(terms)-1].Text
+	for i := len(terms) - 1; i >= 0 && starts[i] >= start; i-- {
+		if t := &terms[i]; t.Whole == "" || t.Whole == t.Text {
+			t.Whole = name
+		}
+	}
+}
+
+// isCode reports whether a word begins with a letter and has a digit.
+func isCode(word string) bool { return !isDigit(word[0]) && hasDigit(word) }
+
+//go:embed conversation.txt
+var conversationWords string
+
+// conversation returns the terms of conversation.txt.
+var conversation = sync.OnceValue(func() map[string]struct{} {
+	terms := map[string]struct{}{}
+	for line := range strings.Lines(conversationWords) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, t := range Terms(line) {
+			terms[t] = struct{}{}
+		}
+	}
+	return terms
+})
+
+// Conversational reports whether a term belongs to a word that people say to an assistant on any
+// topic, as in "how do I fix this" or "tell me a joke", or is a number below 100. Such a term is
+// searched like any other, but does not make a text an answer.
+func Conversational(term string) bool {
+	if len(term) <= 2 && strings.Trim(term, "0123456789") == "" {
+		return true
+	}
+	_, ok := conversation()[term]
+	return ok
+}
+
+const (
+	// pairTopicality is the weight of a pair of characters compared to a word: in scripts without
+	// spaces a word of three characters is two pairs.
+	pairTopicality = 0.5
+	// conversationTopicality is the weight of a conversational term.
+	conversationTopicality = 0.25
+)
+
+// Topicality returns how much a term says about the topic of a text: 1 for a word, less for a pair
+// of characters and for a conversational term; and whether it is Conversational.
+func Topicality(term string) (topic float64, conversational bool) {
+	topic = 1
+	if r, _ := utf8.DecodeRuneInString(term); classOf(r) == spaceless {
+		topic = pairTopicality
+	}
+	if conversational = Conversational(term); conversational {
+		topic *= conversationTopicality
+	}
+	return topic, conversational
 }

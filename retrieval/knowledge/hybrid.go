@@ -1,13 +1,16 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/dense"
 )
@@ -216,4 +219,318 @@ func (e extent) tellOfVectors(err error) {
 	if damage := e.content.segments.Embeddings().Damage(err); damage != nil {
 		e.content.tell(damage)
 	}
+}
+
+// A floor tells an answer from noise, that is, from chunks that share a word or two with a
+// question about something else. The least score of an answer to a question is
+//
+//	noise · scale · demand
+//
+// scale depends only on the question: its maximum score grows with the sum S of its terms' idf,
+// and noise grows more slowly, as S^0.7. It also corrects for terms that texts repeat more or less
+// often than others.
+//
+// demand depends on how much of the question the best hits contain: a text that shares a single
+// word with it, or only conversational words, must score higher.
+//
+// noise depends on the base. It is measured with random questions, whose terms come from anywhere
+// in the base and belong to no single text. In a base of few chunks they do belong together, so
+// the measure is capped.
+//
+// The constants are those tried values that reject most questions about something else while
+// losing no more than 3 % of the right answers in three collections (TestFloor of cmd/sidenote),
+// and hardly any of the questions to bases of few chunks.
+type floor struct {
+	noise   float64
+	cosines cosineFloor
+}
+
+const (
+	floorExponent = 0.7
+	// noiseQueries is how many random questions measure a base's noise.
+	noiseQueries = 400
+	noiseTerms   = 8 // about as many as a question has
+	// noiseRank is the rank of the random questions' best scores that is taken as noise.
+	noiseRank = noiseQueries * 81 / 100
+	// noisePart is the factor applied to that score.
+	noisePart = 0.95
+	// longQuestion is how many terms of a question are measured: the rarest.
+	longQuestion = 24
+	// unknown is the fraction of its weight with which a term counts that is not in the base: it
+	// may indicate another topic, a typo or a synonym.
+	unknown = 0.5
+	// fewTexts is the number of texts below which idf cannot tell a rare term from a common one;
+	// there the floor is lowered, so that a text with any term of the question passes.
+	fewTexts = 8
+	// enough is how many words of a question a hit should share, if the question has that many: a
+	// single shared word is likely to be chance.
+	enough = 1.5
+	// witnesses is how many of the best hits are checked for an answer: the best may owe its score
+	// to conversational words.
+	witnesses = 3
+	// leastShared keeps the demand finite if a hit shares almost nothing.
+	leastShared = 0.05
+	// rest is the fraction of the floor that the other hits need once the best hit is above it: if
+	// one chunk answers, the next are likely to be about the same subject.
+	rest = 0.7
+)
+
+// calibrate measures the noise of x.
+func calibrate(ctx context.Context, x *bm25.Index) (floor, error) {
+	c, err := calibrateSince(ctx, x, nil, nil)
+	if err != nil {
+		return floor{}, err
+	}
+	return c.floor, nil
+}
+
+// floorOf returns the floor of a base of n texts, given the scores of random questions.
+func floorOf(noise []float64, n int) floor {
+	if len(noise) == 0 {
+		return floor{}
+	}
+	slices.Sort(noise)
+	// Up to some thousand texts the cap decides; it was fitted to bases of 14 to 120 chunks of
+	// manuals.
+	texts := float64(n)
+	most := 0.34 * math.Pow(texts, 0.2) * min(1, texts/fewTexts)
+	return floor{noise: min(most, noisePart*noise[len(noise)*noiseRank/noiseQueries])}
+}
+
+// of returns the least score of an answer to the question, on the scale of x's scores. If none of
+// the best hits is an answer, it is above all of them.
+func (f floor) of(x *bm25.Index, terms []bm25.Term, hits []bm25.Hit) float64 {
+	var few [fewTerms]measuredTerm
+	q := measure(x, terms, few[:0])
+	least := f.noise * q.scale()
+	if len(hits) == 0 {
+		return least
+	}
+	q.weigh()
+	for _, h := range hits[:min(len(hits), witnesses)] {
+		if own := least * q.demand(x, h.Ref); h.Score >= own {
+			return own * rest
+		}
+	}
+	return least * q.demand(x, hits[0].Ref)
+}
+
+// A measured is a question prepared for the floor: its distinct terms, sorted by text, with their
+// weights in an index.
+type measured struct {
+	terms  []measuredTerm
+	needed float64 // sum of topics that an answer must contain, see weigh
+}
+
+type measuredTerm struct {
+	text   string
+	weight float64 // sum over its occurrences
+	idf    float64
+	counts float64 // its factor in scores, apart from weight
+	topic  float64 // its share of the question's topic, see weigh
+	known  bool    // whether any text contains it
+	whole  bool    // an identifier
+}
+
+// measure returns the measured question. It uses room if that is large enough.
+func measure(x *bm25.Index, terms []bm25.Term, room []measuredTerm) measured {
+	if !slices.IsSortedFunc(terms, bm25.ByText) {
+		terms = slices.Clone(terms)
+		slices.SortStableFunc(terms, bm25.ByText)
+	}
+	q := measured{terms: room[:0]}
+	for _, t := range terms {
+		if n := len(q.terms); n > 0 && q.terms[n-1].text == t.Text {
+			q.terms[n-1].weight += t.Weight
+			continue
+		}
+		means := x.Meaning(t.Text)
+		q.terms = append(q.terms, measuredTerm{
+			text: t.Text, weight: t.Weight, whole: t.Whole != "" && t.Whole == t.Text,
+			idf: means.IDF, counts: means.Weight, known: means.Known,
+		})
+	}
+	return q
+}
+
+// scale returns the unit for the scores of a question. For long pasted texts only the rarest terms
+// count, because no chunk could answer all of it.
+func (q measured) scale() float64 {
+	type part struct{ idf, counts float64 }
+	var few [fewTerms]part
+	parts := few[:0]
+	for i := range q.terms {
+		t := &q.terms[i]
+		w := t.weight
+		if !t.known {
+			w *= unknown
+		}
+		parts = append(parts, part{w * t.idf, w * t.counts})
+	}
+	slices.SortFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.idf, b.idf), cmp.Compare(a.counts, b.counts)) })
+	var sum part
+	for _, p := range parts[max(0, len(parts)-longQuestion):] {
+		sum.idf, sum.counts = sum.idf+p.idf, sum.counts+p.counts
+	}
+	if sum.idf == 0 {
+		return 0
+	}
+	return math.Pow(sum.idf, floorExponent) * sum.counts / sum.idf
+}
+
+// weigh computes how much each term says about the topic of the question (analysis.Topicality),
+// and how much of the total an answer must contain: enough, or everything that a shorter question
+// has besides conversational words. Terms of lower weight, from earlier turns, are not required
+// unless the question has none of its own.
+func (q *measured) weigh() {
+	own, all := 0.0, 0.0
+	answerable, joined := 0.0, 0.0 // what some text contains: of the question itself, and of earlier turns
+	for i := range q.terms {
+		t := &q.terms[i]
+		topic, conversational := analysis.Topicality(t.text)
+		topic *= min(1, t.weight)
+		if t.whole && t.known {
+			topic = enough // an identifier alone says what the question is about
+		}
+		t.topic = topic
+		if !conversational {
+			all += topic
+			switch {
+			case t.weight >= 1:
+				own += topic
+				if t.known {
+					answerable += topic
+				}
+			case t.known:
+				joined += topic
+			}
+		}
+	}
+	if answerable == 0 && joined > 0 { // "and for adopted children?", which no text mentions
+		own = joined
+	}
+	q.needed = min(cmp.Or(own, all, enough), enough)
+}
+
+// demand returns the factor by which a text must exceed the noise: 2 if it contains half of what
+// is needed.
+func (q measured) demand(x *bm25.Index, text bm25.Ref) float64 {
+	shared := leastShared
+	for i := range q.terms {
+		if t := &q.terms[i]; t.known && x.Has(text, t.text) {
+			shared += t.topic
+		}
+	}
+	return max(1, q.needed/shared)
+}
+
+// A fusedHit is a text that was found by words, by vector or by both.
+type fusedHit struct {
+	bm25.Ref
+	score  float64 // fused
+	words  float64 // BM25 score; 0 if it was not found by words
+	cosine float64 // 0 if it has no vector
+	weight float64 // of the cosine
+	rank   int     // rank by vector, from 1; 0 if it was not found by vector
+
+	byWords, byCosine float64 // the parts of score
+}
+
+// arm returns the arm that contributes most to the score.
+func (h *fusedHit) arm() retrieval.Arm {
+	if h.byCosine > h.byWords {
+		return retrieval.ArmVector
+	}
+	return retrieval.ArmWords
+}
+
+const (
+	// armDepth is how many candidates of each arm the score distributions are computed from, and
+	// the least number that are fused.
+	armDepth = 100
+	// fusedUnit is the unit that fused scores are rounded to, so that they take less space in
+	// caches.
+	fusedUnit = 1.0 / (1 << 20)
+)
+
+// merge combines the hits by words and by vector into one list: first those by words, in their
+// order. cosine returns the cosine of a text, 0 if it has no vector.
+func merge(words []bm25.Hit, vectors []dense.Hit, cosine func(bm25.Ref) (float64, error)) ([]fusedHit, error) {
+	at := make(map[bm25.Ref]int, len(words)+len(vectors))
+	hits := make([]fusedHit, 0, len(words)+len(vectors))
+	for _, h := range words {
+		at[h.Ref] = len(hits)
+		hits = append(hits, fusedHit{Ref: h.Ref, words: h.Score})
+	}
+	for i, h := range vectors {
+		n, both := at[bm25.Ref(h.Ref)]
+		if !both {
+			n = len(hits)
+			hits = append(hits, fusedHit{Ref: bm25.Ref(h.Ref)})
+		}
+		hits[n].cosine, hits[n].rank = h.Cosine, i+1
+	}
+	for i := range hits {
+		if h := &hits[i]; h.cosine == 0 {
+			var err error
+			if h.cosine, err = cosine(h.Ref); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return hits, nil
+}
+
+// fuseScores computes fused scores of merged hits from normalized scores and cosines, and sorts
+// the hits. texts is the number of texts that were searched.
+func fuseScores(hits []fusedHit, vectors []dense.Hit, texts int) {
+	scores, cosines := make([]float64, 0, armDepth), make([]float64, 0, armDepth)
+	for i := range hits[:min(len(hits), armDepth)] {
+		if hits[i].words > 0 {
+			scores = append(scores, hits[i].words)
+		}
+	}
+	for len(scores) < min(armDepth, texts) { // no other text contains a word of the question
+		scores = append(scores, 0)
+	}
+	for _, h := range vectors[:min(len(vectors), armDepth)] {
+		cosines = append(cosines, h.Cosine)
+	}
+	w, v := retrieval.DistributionOf(scores), retrieval.DistributionOf(cosines)
+	for i := range hits {
+		h := &hits[i]
+		if h.words > 0 {
+			h.byWords = (1 - h.weight) * w.Scale(h.words)
+		}
+		if h.cosine != 0 {
+			h.byCosine = h.weight * v.Scale(h.cosine)
+		}
+	}
+	sortFused(hits)
+}
+
+// fuseRanks computes fused scores of merged hits from their ranks, and sorts the hits.
+func fuseRanks(hits []fusedHit) {
+	for i := range hits {
+		h := &hits[i]
+		if h.words > 0 {
+			h.byWords = (1 - h.weight) * retrieval.ReciprocalRank(i+1)
+		}
+		if h.rank > 0 {
+			h.byCosine = h.weight * retrieval.ReciprocalRank(h.rank)
+		}
+	}
+	sortFused(hits)
+}
+
+// sortFused adds the two parts of the scores and sorts hits, best first.
+func sortFused(hits []fusedHit) {
+	for i := range hits {
+		h := &hits[i]
+		h.score = math.Round(max(0, h.byWords+h.byCosine)/fusedUnit) * fusedUnit
+	}
+	slices.SortFunc(hits, func(a, b fusedHit) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.words, a.words), cmp.Compare(b.cosine, a.cosine),
+			cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Text, b.Text))
+	})
 }

@@ -6,8 +6,11 @@
 package chat
 
 import (
+	"bytes"
 	"fmt"
+	"iter"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -321,4 +324,207 @@ func (p *Parser) format() {
 		p.r.Format = whole
 	}
 	p.keys.leave(level)
+}
+
+// maxDepth is the deepest nesting allowed in a body that is rewritten.
+const maxDepth = 64
+
+// An Error says why a body is not rewritten.
+type Error struct {
+	Reason  Reason // NotJSON, NotChat, Ambiguous or TooDeep
+	Param   string // the field, such as "messages[2].content"; "" for the whole body
+	Message string // human-readable, with the value
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Reason is one of a closed list of words, used as a metric label.
+type Reason string
+
+// The reasons why a body is not rewritten.
+const (
+	NotJSON   Reason = "not-json"
+	NotChat   Reason = "not-chat"       // JSON, but not a chat request: no messages, or wrong types
+	Ambiguous Reason = "ambiguous-body" // two parsers could read it differently
+	TooDeep   Reason = "too-deep"       // nested deeper than maxDepth
+)
+
+// A Validity reports whether the texts of the n-th of Messages are valid UTF-8. read checks that;
+// a Validity may cache the result for messages of the same bytes.
+type Validity func(n int, read func() bool) bool
+
+// Ambiguity returns what two parsers could read differently in the i-th message, nil if nothing.
+// valid may be nil.
+func (r *Request) Ambiguity(i int, valid Validity) *Error {
+	m := &r.kept[i]
+	n := sort.Search(len(r.Messages), func(n int) bool { return r.Messages[n].End >= m.content.End })
+	if !m.ambiguous && r.validUTF8(n, m, valid) {
+		return nil
+	}
+	p := Parser{scanner: scanner{b: r.Body[:r.Messages[n].End], i: r.Messages[n].Start, loneSurrogate: -1}, describe: true}
+	p.message(n)
+	err := p.keys.err
+	if err == nil {
+		err = &Error{Reason: Ambiguous, Param: "messages[].content", Message: "text is not valid UTF-8"}
+	}
+	err.Param = strings.Replace(err.Param, "messages[]", path{n, -1, ""}.String(), 1)
+	return err
+}
+
+// OperatorAmbiguity returns what two parsers could read differently in the first system or
+// developer message or, with all, in any of them; nil if nothing.
+func (r *Request) OperatorAmbiguity(all bool, valid Validity) *Error {
+	for i := range r.kept {
+		if !r.kept[i].operator() {
+			continue
+		}
+		if err := r.Ambiguity(i, valid); err != nil || !all {
+			return err
+		}
+	}
+	return nil
+}
+
+// validUTF8 reports whether the text of m, the n-th of Messages, is valid UTF-8.
+func (r *Request) validUTF8(n int, m *message, valid Validity) bool {
+	if r.seen&markWide == 0 {
+		return true
+	}
+	read := func() bool {
+		for text := range r.texts(m) {
+			if !utf8.Valid(text.Of(r.Body)) {
+				return false
+			}
+		}
+		return true
+	}
+	if valid == nil {
+		return read()
+	}
+	return valid(n, read)
+}
+
+// ValidOutsideMessages reports whether all parsers read the body outside of Messages alike. It
+// assumes that each of the Messages is valid UTF-8 and does not check them.
+func (r *Request) ValidOutsideMessages() bool {
+	if r.ambiguous || r.seen&markWide == 0 {
+		return !r.ambiguous
+	}
+	at := 0
+	for _, m := range r.Messages { // each begins and ends with a brace, so no character is split
+		if !utf8.Valid(r.Body[at:m.Start]) {
+			return false
+		}
+		at = m.End
+	}
+	return utf8.Valid(r.Body[at:])
+}
+
+// maxQuery is the longest question to search with, in bytes. Of a longer one, the first and last
+// maxQuery/2 bytes are used, because questions tend to be at the ends of long texts.
+const maxQuery = 8 << 10
+
+// Question returns the text to search with and the index of the last user message (-1 if none).
+// Later tool messages do not matter, so each round of a tool loop searches for the same.
+func (r *Request) Question() (text string, last int) {
+	if last = r.lastUser(len(r.kept)); last >= 0 {
+		text = r.clipped(&r.kept[last], maxQuery)
+	}
+	return text, last
+}
+
+// Earlier yields the user's texts before message n, last first. Texts longer than most bytes are
+// shortened to their two ends, and messages without text are skipped. It stops at a message that
+// two parsers could read differently.
+func (r *Request) Earlier(n, most int, valid Validity) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := r.lastUser(n); i >= 0 && r.Ambiguity(i, valid) == nil; i = r.lastUser(i) {
+			if text := r.clipped(&r.kept[i], most); text != "" && !yield(text) {
+				return
+			}
+		}
+	}
+}
+
+// lastUser returns the index of the last user message before message n, -1 if there is none.
+func (r *Request) lastUser(n int) int {
+	for i := n - 1; i >= 0; i-- {
+		if r.kept[i].role == roleUser {
+			return i
+		}
+	}
+	return -1
+}
+
+// text decodes a message's text: its string, or its text parts joined by line feeds.
+func (r *Request) text(m *message) string {
+	if m.kind == KindString {
+		return Unquote(m.content.Of(r.Body))
+	}
+	var texts []string
+	for s := range r.texts(m) {
+		texts = append(texts, Unquote(s.Of(r.Body)))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// clipped returns the message's text shortened by clip. Users paste whole documents, so of a long
+// string only the ends are decoded.
+func (r *Request) clipped(m *message, most int) string {
+	if m.kind != KindString || m.content.End-m.content.Start < 9*most {
+		return clip(r.text(m), most)
+	}
+	raw := m.content.Of(r.Body)
+	raw = raw[1 : len(raw)-1]
+	// How many bytes of each end decode to half of most: first as many as the beginning of the
+	// text suggests, then enough even if every byte is escaped.
+	sample := raw[:boundary(raw, 512)]
+	guess := most / 2 * len(sample) / len(decode(sample)) * 9 / 8
+	for _, enough := range [...]int{min(guess, 3*most), 3 * most} {
+		first, last := boundary(raw, enough), boundary(raw, len(raw)-enough)
+		if first >= last {
+			break
+		}
+		head, tail := strings.TrimSpace(decode(raw[:first])), strings.TrimSpace(decode(raw[last:]))
+		if len(head) > most/2 && len(tail) > most/2 {
+			return ends(head, tail, most)
+		}
+	}
+	return clip(r.text(m), most)
+}
+
+// boundary returns the first offset from at on that is not inside an escape. It may be inside a
+// UTF-8 character, which is far from the part that is kept.
+func boundary(raw []byte, at int) int {
+	const most = 5 // bytes of an escape after its backslash
+	for at < len(raw) {
+		slash := bytes.LastIndexByte(raw[at-most:at], '\\')
+		if slash < 0 {
+			return at
+		}
+		at += slash + 1
+	}
+	return len(raw)
+}
+
+// clip trims white space at both ends of text. If it is longer than most bytes, it keeps the
+// first and the last most/2.
+func clip(text string, most int) string {
+	text = strings.TrimSpace(text)
+	if len(text) <= most {
+		return text
+	}
+	return ends(text, text, most)
+}
+
+// ends joins the first most/2 bytes of head and the last most/2 bytes of tail.
+func ends(head, tail string, most int) string {
+	first, last := most/2, len(tail)-most/2
+	for !utf8.RuneStart(head[first]) {
+		first--
+	}
+	for !utf8.RuneStart(tail[last]) {
+		last++
+	}
+	return head[:first] + "\n" + tail[last:]
 }

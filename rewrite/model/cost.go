@@ -1,8 +1,16 @@
 package model
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
 	"hash/maphash"
+	"image/jpeg"
+	"io"
+	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"sidenote/retrieval"
@@ -340,4 +348,174 @@ func (m *messageWeight) image() (url []byte, detail string) {
 		}
 	})
 	return url, detail
+}
+
+// A CostCounter counts the tokens of requests. It caches the counts of messages and lists of
+// tools by hashes of their bytes, so that in a growing conversation only the new message is
+// counted. The zero value is ready to use. It is safe for concurrent use.
+type CostCounter struct {
+	Cache *tokens.Cache // if nil at the first use, set to a cache of 64k counts (1 MiB)
+	brief *tokens.Cache // 16k more (256 KiB) for less useful counts
+	once  sync.Once
+}
+
+const (
+	cacheBits = 14
+	briefBits = 12
+)
+
+// Of returns the MessageCosts of r.
+func (c *CostCounter) Of(r *chat.Request) *MessageCosts {
+	m := new(MessageCosts)
+	c.Read(m, r)
+	return m
+}
+
+// Read initialises m, which must be empty, for the messages of r.
+func (c *CostCounter) Read(m *MessageCosts, r *chat.Request) {
+	c.once.Do(func() {
+		if c.Cache == nil {
+			c.Cache = tokens.NewCache(cacheBits)
+		}
+		c.brief = tokens.NewCache(briefBits)
+	})
+	m.request, m.cache, m.brief = r, c.Cache, c.brief
+}
+
+// Count counts the whole request; see MessageCosts.Count.
+func (c *CostCounter) Count(r *chat.Request, m CostModel, limit int) CostTokens {
+	return c.Of(r).Count(m, limit)
+}
+
+// MessageCosts counts the messages of one request, hashing each only once. It is not safe for
+// concurrent use.
+type MessageCosts struct {
+	request *chat.Request
+	cache   *tokens.Cache
+	brief   *tokens.Cache
+	keys    []tokens.Key // by message; zero if not computed yet
+}
+
+// Released returns an empty MessageCosts that reuses the memory of c. c must not be used any
+// more.
+func (c *MessageCosts) Released() MessageCosts { return MessageCosts{keys: c.keys[:0]} }
+
+// key returns the cache key of message n.
+func (c *MessageCosts) key(n int) tokens.Key {
+	all := c.request.Messages
+	if len(c.keys) == 0 {
+		c.keys = slices.Grow(c.keys, len(all))[:len(all)]
+		clear(c.keys)
+	}
+	if c.keys[n] == (tokens.Key{}) {
+		c.keys[n] = c.cache.Key(all[n].Of(c.request.Body))
+	}
+	return c.keys[n]
+}
+
+// Remember returns the cached result of count for message n and the key what. The result must be
+// 0 or more and depend only on the bytes of the message and on what.
+func (c *MessageCosts) Remember(n int, what uint64, count func() int) int {
+	return remember(c.cache, c.key(n).Of(what), count)
+}
+
+// RememberBriefly is like Remember for results that depend on more than the message, of which
+// there are many: they do not displace those of Remember and Count.
+func (c *MessageCosts) RememberBriefly(n int, what uint64, count func() int) int {
+	return remember(c.brief, c.key(n).Of(what), count)
+}
+
+func remember(in *tokens.Cache, k tokens.Key, count func() int) int {
+	if v, _, ok := in.Get(k); ok {
+		return v
+	}
+	v := count()
+	in.Put(k, v, true)
+	return v
+}
+
+const (
+	// imageHeader is how many bytes of a JPEG are read to find its size. What cameras put before
+	// it (EXIF with a preview, a color profile) is smaller.
+	imageHeader = 256 << 10
+	// maxSide is the longest side accepted, in pixels: the limit of JPEG and GIF.
+	maxSide = 1<<16 - 1
+	// escapedHead is enough for 30 bytes in base64, even if each character is escaped.
+	escapedHead = 256
+)
+
+// imageSize returns the size in pixels of a PNG, JPEG, GIF or WebP image in url, a data: URL in
+// base64. It returns 0, 0 for anything else and for invalid data. The base64 may contain the
+// escapes that JSON encoders write in it: \/ and \u002b.
+//
+// The format is recognised from the data, as upstreams do. Only a header is decoded, at most
+// imageHeader bytes of it. An EXIF rotation is ignored: a rotated image costs the same.
+func imageSize(url []byte) (width, height int) {
+	const scheme, most = "data:image", 128
+	comma := bytes.IndexByte(url[:min(len(url), most)], ',')
+	if comma < 0 || len(url) < len(scheme) || !bytes.EqualFold(url[:len(scheme)], []byte(scheme)) || !bytes.HasSuffix(url[:comma], []byte(";base64")) {
+		return 0, 0
+	}
+	data := url[comma+1:]
+	data = data[:min(len(data), base64.StdEncoding.EncodedLen(imageHeader))]
+	decoded := func(data []byte) io.Reader {
+		return base64.NewDecoder(base64.StdEncoding, bytes.NewReader(unescaped(data)))
+	}
+
+	var head [30]byte
+	if n, err := io.ReadFull(decoded(data[:min(len(data), escapedHead)]), head[:]); n == 0 || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return 0, 0
+	}
+	width, height = headSize(&head)
+	if bytes.HasPrefix(head[:], []byte("\xff\xd8")) {
+		size, err := jpeg.DecodeConfig(decoded(data))
+		if err != nil {
+			return 0, 0
+		}
+		width, height = size.Width, size.Height
+	}
+	if min(width, height) < 1 || max(width, height) > maxSide {
+		return 0, 0
+	}
+	return width, height
+}
+
+// headSize returns the size from the first bytes of a PNG, GIF or WebP; 0, 0 for other formats.
+// The offsets are from the specifications: PNG's section 11.2.1, GIF89a's section 18, and for
+// WebP RFC 6386, section 9.1, and RFC 9649, sections 2.7 and 3.4.
+func headSize(head *[30]byte) (width, height int) {
+	le, be := binary.LittleEndian, binary.BigEndian
+	switch {
+	case string(head[:8]) == "\x89PNG\r\n\x1a\n" && string(head[12:16]) == "IHDR":
+		return int(be.Uint32(head[16:])), int(be.Uint32(head[20:]))
+	case string(head[:6]) == "GIF87a" || string(head[:6]) == "GIF89a":
+		return int(le.Uint16(head[6:])), int(le.Uint16(head[8:]))
+	case string(head[:4]) != "RIFF":
+		return 0, 0
+	}
+	switch string(head[8:16]) {
+	case "WEBPVP8 ":
+		if string(head[23:26]) == "\x9d\x01\x2a" { // a key frame
+			return int(le.Uint16(head[26:]) & 0x3fff), int(le.Uint16(head[28:]) & 0x3fff)
+		}
+	case "WEBPVP8L":
+		if head[20] == 0x2f {
+			both := le.Uint32(head[21:])
+			return int(both&0x3fff) + 1, int(both>>14&0x3fff) + 1
+		}
+	case "WEBPVP8X":
+		return int(le.Uint32(head[24:])&0xffffff) + 1, int(le.Uint32(head[26:])>>8) + 1
+	}
+	return 0, 0
+}
+
+// escapes undoes the escapes that JSON encoders write in base64.
+var escapes = strings.NewReplacer(`\/`, "/", `\u002b`, "+", `\u002B`, "+")
+
+// unescaped returns data without escapes. Most data has none.
+func unescaped(data []byte) []byte {
+	if bytes.IndexByte(data, '\\') < 0 {
+		return data
+	}
+	return []byte(escapes.Replace(string(data)))
 }

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
+	"strconv"
 )
 
 // A Body reads one message's body from a connection, and nothing after it. Read does not wait for
@@ -341,4 +343,53 @@ func Size(pieces [][]byte) (n int) {
 		n += len(p)
 	}
 	return n
+}
+
+// A buffer for a piece of a body has room for framing around the data.
+const (
+	LastChunk = "0\r\n\r\n"             // ends a body without a trailer
+	FrameRoom = len("7fff\r\n")         // before the data: the size line of a chunk
+	frameEnd  = len("\r\n" + LastChunk) // after the data
+)
+
+// DataOf returns the part of a buffer that is for data.
+func DataOf(piece []byte) []byte { return piece[FrameRoom : len(piece)-frameEnd] }
+
+// ChunkIn writes the framing of a chunk around the first n bytes of data in piece, and returns the
+// chunk.
+func ChunkIn(piece []byte, n int) []byte {
+	var size [8]byte
+	line := append(strconv.AppendInt(size[:0], int64(n), 16), "\r\n"...)
+	start := FrameRoom - len(line)
+	copy(piece[start:], line)
+	copy(piece[FrameRoom+n:], "\r\n")
+	return piece[start : FrameRoom+n+len("\r\n")]
+}
+
+// forbiddenTrailer reports whether a line of that name is allowed in a head but not in a trailer
+// (RFC 9110 §6.5.1).
+func forbiddenTrailer(name []byte) bool { return Is(name, "date") || Is(name, "set-cookie") }
+
+// RelayedTrailer returns the lines of the upstream's trailer that are relayed: those allowed in a
+// trailer and not replaced. Lines with the same name are joined.
+func (b *Body) RelayedTrailer(replace []Header) (lines []byte) {
+	type field struct{ name, values []byte }
+	var fields []field
+	for line, rest, ok := CutLine(b.trailer); ok; line, rest, ok = CutLine(rest) {
+		name, value, ok := CutField(line)
+		if !ok || !ValidToken(name) || !ValidText(value) || KindOf(name).HopByHop() || KindOf(name) == LengthName ||
+			Replaced(replace, name) >= 0 || forbiddenTrailer(name) {
+			continue
+		}
+		same := slices.IndexFunc(fields, func(f field) bool { return bytes.EqualFold(f.name, name) })
+		if same >= 0 {
+			fields[same].values = slices.Concat(fields[same].values, []byte(", "), value)
+		} else {
+			fields = append(fields, field{name, value})
+		}
+	}
+	for _, f := range fields {
+		lines = AppendLine(lines, string(f.name), string(f.values))
+	}
+	return lines
 }

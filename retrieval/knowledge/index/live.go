@@ -8,6 +8,7 @@ import (
 	"iter"
 	"runtime"
 	"slices"
+	"sort"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index/bm25"
@@ -203,4 +204,149 @@ func (s Segments) Fault(err error) error {
 		}
 	}
 	return nil
+}
+
+// Mark fills in the marks of hits, by their places.
+func (s Segments) Mark(hits []retrieval.Hit) {
+	for i := range hits {
+		h := &hits[i]
+		texts, at := &s[h.At.Segment].texts, h.At.Text
+		h.Mark = retrieval.Mark{
+			Glance: retrieval.GlanceAt(texts.sketch(at)), Bytes: number(texts.starts, at+1) - number(texts.starts, at),
+			Sum: uint32(number(texts.sums, at)), Document: texts.document(at),
+		}
+	}
+	runtime.KeepAlive(s)
+}
+
+// Sketch returns the term sketch of a text in s.
+func Sketch(s Segments, at bm25.Ref) retrieval.Sketch {
+	read, _ := retrieval.ReadSketch(s[at.Segment].texts.sketch(at.Text))
+	runtime.KeepAlive(s)
+	return read
+}
+
+// Label returns the label of a text. Its bytes are those of the image: they are valid as long as
+// the caller keeps the Segments alive.
+func (s Segments) Label(at bm25.Ref) retrieval.Label {
+	texts := &s[at.Segment].texts
+	return texts.label(at.Text, texts.document(at.Text))
+}
+
+// Labels calls add with the label of each marked hit, in order.
+func (s Segments) Labels(hits []*retrieval.Hit, add func(retrieval.Label)) {
+	for _, h := range hits {
+		add(s[h.At.Segment].texts.label(h.At.Text, h.Document))
+	}
+	runtime.KeepAlive(s)
+}
+
+// label returns the label of text t of a document.
+func (x *texts) label(t, document int) retrieval.Label {
+	return retrieval.Label{Doc: x.id(document), Chunk: t - x.first(document), Name: x.name(document), Section: x.section(t)}
+}
+
+// Find returns the text with the given document id and chunk; false if it is not in the base. It
+// tries hint first, which may be invalid.
+func (s Segments) Find(id string, chunk int, hint bm25.Ref) (bm25.Ref, bool) {
+	defer runtime.KeepAlive(s)
+	if hint.Segment >= 0 && hint.Segment < len(s) {
+		if texts := &s[hint.Segment].texts; hint.Text >= 0 && hint.Text < texts.count {
+			d := texts.document(hint.Text)
+			if string(texts.id(d)) == id && hint.Text-texts.first(d) == chunk && !s[hint.Segment].Gone.Has(d) {
+				return hint, true
+			}
+		}
+	}
+	for i := range s {
+		texts := &s[i].texts
+		d, ok := texts.find(id)
+		if ok && !s[i].Gone.Has(d) && chunk >= 0 && chunk < texts.first(d+1)-texts.first(d) {
+			return bm25.Ref{Segment: i, Text: texts.first(d) + chunk}, true
+		}
+	}
+	return bm25.Ref{}, false
+}
+
+// find returns the document with an id.
+func (x *texts) find(id string) (d int, ok bool) {
+	d = sort.Search(x.documents, func(d int) bool { return string(x.id(d)) >= id })
+	return d, d < x.documents && string(x.id(d)) == id
+}
+
+// An identity identifies a Segment without keeping it, and thus a mapped file, alive.
+type identity struct{ _ byte } // not empty, so that each has its own address
+
+// RecentTexts is a cache of texts with their neighbours: new questions mostly find what others
+// found. A cached text is not copied from its image again, but still checked there, so that damage
+// is noticed. The zero RecentTexts is empty and ready for use.
+type RecentTexts struct{ table retrieval.Recent[recentText] }
+
+type recentText struct {
+	textKey
+	before, text, after string
+}
+
+type textKey struct {
+	of   *identity
+	text int
+}
+
+// maxRecentText is the size limit of a cached text with its neighbours. The cache takes at most 8
+// MiB, typically about 1.5.
+const maxRecentText = 16 << 10
+
+// Around is Segments.Around with a cache; r may be nil.
+func (r *RecentTexts) Around(s Segments, ref bm25.Ref) (before, text, after string, err error) {
+	if r == nil {
+		return s.Around(ref)
+	}
+	seg := s[ref.Segment].Segment
+	key := textKey{seg.identity, ref.Text}
+	hash := retrieval.Hash(key)
+	if t := r.table.At(hash); t != nil && t.textKey == key {
+		from, to := ref.Text, ref.Text+1
+		if t.before != "" {
+			from--
+		}
+		if t.after != "" {
+			to++
+		}
+		return t.before, t.text, t.after, seg.check(from, to)
+	}
+	before, text, after, err = s.Around(ref)
+	if err == nil && len(before)+len(text)+len(after) <= maxRecentText {
+		r.table.Put(hash, &recentText{key, before, text, after})
+	}
+	return before, text, after, err
+}
+
+// A Joint is the segments of several bases, searched as one base.
+type Joint struct {
+	Segments
+	base []int // number of the base, by segment
+}
+
+// Join returns the segments of bases, in their order.
+func Join(bases ...Segments) Joint {
+	j := Joint{Segments: slices.Concat(bases...)}
+	for i, segments := range bases {
+		j.base = append(j.base, slices.Repeat([]int{i}, len(segments))...)
+	}
+	return j
+}
+
+// Base returns the number of the base that contains a text.
+func (j Joint) Base(ref bm25.Ref) int { return j.base[ref.Segment] }
+
+// Index returns the search index. Its statistics cover all bases; scores are those of a single
+// base with all their documents. Equal scores are in the order of the bases, and within a base in
+// its own order.
+func (j Joint) Index() *bm25.Index { return bm25.NewIndex(livePostings(j.Segments), j.compare) }
+
+func (j Joint) compare(a, b bm25.Ref) int {
+	if c := cmp.Compare(j.Base(a), j.Base(b)); c != 0 {
+		return c
+	}
+	return j.Segments.compare(a, b)
 }

@@ -2,8 +2,14 @@ package server
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
 )
@@ -47,3 +53,78 @@ func (m *ModelTable) Model(name string) rewrite.Model {
 
 // maxRecentName is the longest name, in bytes, that is cached.
 const maxRecentName = 128
+
+// A catalogue lists all bases: those of the configuration, and others in the state folder that are
+// created and deleted at run time. The latter are in no tenant's policy, so only the admin port
+// searches them.
+type catalogue struct {
+	named   atomic.Pointer[map[string]retrieval.Base] // by id; each map is immutable
+	library *library.Library                          // nil without a state folder
+
+	group *knowledge.Group // of the embedded bases
+
+	cached   func(retrieval.Base) retrieval.Retriever // puts caches before a remote base
+	together retrieval.Retriever                      // the group behind its caches
+	mu       sync.Mutex
+	made     map[string]retrieval.Retriever // by id; one per base, because it shares searches in flight
+}
+
+// base returns the base with an id.
+func (c *catalogue) base(id string) (retrieval.Base, bool) {
+	if base, ok := (*c.named.Load())[id]; ok {
+		return base, true
+	}
+	// Look the id up in Bases first: Base adds any id that it is asked for.
+	if c.library != nil && slices.Contains(c.library.Bases(), id) {
+		return c.library.Base(id), true
+	}
+	return nil, false
+}
+
+// embedded returns the embedded base with an id, or nil.
+func (c *catalogue) embedded(id string) *knowledge.Base {
+	base, _ := c.base(id)
+	embedded, _ := base.(*knowledge.Base)
+	return embedded
+}
+
+// joint reports whether a base is ranked together with others, as embedded bases are.
+func (c *catalogue) joint(id string) bool { return c.retriever(id) == c.together }
+
+// Ref returns the current reference of a base.
+func (c *catalogue) Ref(id string) (retrieval.Ref, bool) {
+	base, ok := c.base(id)
+	if !ok {
+		return retrieval.Ref{}, false
+	}
+	return base.Ref(), true
+}
+
+// ids lists the ids of all bases.
+func (c *catalogue) ids() []string {
+	ids := slices.Collect(maps.Keys(*c.named.Load()))
+	if c.library != nil {
+		ids = append(ids, c.library.Bases()...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// retriever returns the cached retriever of a base, or nil if there is no such base.
+func (c *catalogue) retriever(id string) retrieval.Retriever {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.made[id]; r != nil {
+		return r // a base that was deleted since answers as if not yet indexed
+	}
+	base, ok := c.base(id)
+	if !ok {
+		return nil
+	}
+	if _, embedded := base.(*knowledge.Base); embedded {
+		c.made[id] = c.together
+	} else {
+		c.made[id] = c.cached(base)
+	}
+	return c.made[id]
+}

@@ -17,6 +17,8 @@ import (
 	"math"
 	"math/bits"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 
 	"sidenote/retrieval"
@@ -139,4 +141,161 @@ func (x *Index) Has(ref Ref, term string) bool {
 	postings := x.views[ref.Segment].segment.of(in.id)
 	at := seek(postings, uint32(ref.Text))
 	return at < len(postings) && postings[at].text() == uint32(ref.Text)
+}
+
+const (
+	// wholeWeight is the weight of an identifier that is in the Index, relative to a word: who
+	// names one asks about it.
+	wholeWeight = 1.5
+	// partWeight is the weight of its parts then, so that it is not counted twice: the identifier
+	// and two parts weigh about as much as two words.
+	partWeight = 0.3
+)
+
+// Settle returns terms with the weights of identifiers and their parts in this Index. If no live
+// text contains an identifier, its parts weigh as much as words, and it is left out if it has
+// parts. Without identifiers it returns terms itself; otherwise it uses room if that is large
+// enough.
+func (x *Index) Settle(terms, room []Term) []Term {
+	var few [4]identifier
+	wholes := x.wholes(terms, few[:0])
+	if len(wholes) == 0 {
+		return terms
+	}
+	settled := slices.Grow(room[:0], len(terms))
+	for _, t := range terms {
+		in, own := find(wholes, t.Whole), find(wholes, t.Text)
+		switch {
+		case in != nil && in != own && in.here:
+			t.Weight *= partWeight
+		case own == nil:
+		case own.here:
+			t.Weight *= wholeWeight
+		case own.parts:
+			continue
+		}
+		settled = append(settled, t)
+	}
+	return settled
+}
+
+// An identifier is a Whole of some terms.
+type identifier struct {
+	text  string
+	parts bool // whether terms contain parts of it
+	here  bool // whether a live text contains it
+}
+
+// wholes returns the identifiers in terms. It uses room if that is large enough.
+func (x *Index) wholes(terms []Term, room []identifier) []identifier {
+	wholes := room
+	for _, t := range terms {
+		if t.Whole == "" {
+			continue
+		}
+		w := find(wholes, t.Whole)
+		if w == nil {
+			wholes = append(wholes, identifier{text: t.Whole, here: x.look(t.Whole, nil).texts > 0})
+			w = &wholes[len(wholes)-1]
+		}
+		w.parts = w.parts || t.Text != t.Whole
+	}
+	return wholes
+}
+
+func find(wholes []identifier, text string) *identifier {
+	if i := slices.IndexFunc(wholes, func(w identifier) bool { return w.text == text }); i >= 0 {
+		return &wholes[i]
+	}
+	return nil
+}
+
+// A known is what an Index knows about a term.
+type known struct {
+	term    string
+	texts   int    // number of live texts that contain it
+	total   uint64 // sum of its frequencies in them
+	idf     float64
+	weight  float64  // see Meaning
+	average float64  // average length of a text up to which the bounds in entries hold
+	in      []entry  // by segment
+	few     [1]entry // memory for in
+}
+
+// An entry is a term in a segment.
+type entry struct {
+	id    uint32  // its number there, or that of the first term after it
+	texts uint32  // number of live texts that contain it; may be 0
+	total uint32  // sum of its frequencies, which is less than 1<<32 for MaxTexts texts
+	most  float32 // upper bound of its impact
+}
+
+const (
+	// boundRoom is how much the average length may grow before bounds must be computed again: each
+	// change of a base moves the average a little.
+	boundRoom = 1 + 1.0/256
+	// boundSpoil is how much the average length may fall below that of the bounds before they are
+	// computed again because they are loose.
+	boundSpoil = 1 + 1.0/64
+)
+
+// look looks a term up in every segment, using what was known before change, which may be nil.
+// Results are cached: terms are looked up again, even in the same search, and a look-up takes some
+// 0.1 µs per segment.
+func (x *Index) look(term string, change *Change) (k *known) {
+	hash := retrieval.HashText(term)
+	if k = x.known.At(hash); k != nil && k.term == term {
+		return k
+	}
+	if change == nil {
+		k = learn(x, term, nil, nil)
+	} else if k = change.known[term]; k == nil {
+		k = learn(x, term, change.earlier[term], change)
+		change.known[k.term] = k
+	}
+	x.known.Put(hash, k)
+	return k
+}
+
+// learn collects what is known about a term. earlier, unless nil, is what was known before a
+// change: entries of unchanged segments are reused.
+func learn(x *Index, term string, earlier *known, change *Change) *known {
+	defer runtime.KeepAlive(x)
+	k := &known{term: strings.Clone(term), average: x.average * boundRoom} // a copy: the text that contains the term may be freed
+	k.in = slices.Grow(k.few[:0], len(x.views))[:len(x.views)]
+	hold := earlier != nil && x.average <= earlier.average && earlier.average <= x.average*boundSpoil
+	if hold {
+		k.average = earlier.average
+	}
+	for i := range x.views {
+		v, e := &x.views[i], &k.in[i]
+		was := origin{segment: -1}
+		if earlier != nil {
+			was = change.from[i]
+		}
+		switch {
+		case was.segment < 0:
+			id, here := v.segment.find(term)
+			*e = v.entry(id, here, k.average)
+		case was.same && hold:
+			*e = earlier.in[was.segment]
+		default:
+			id := earlier.in[was.segment].id
+			*e = v.entry(id, int(id) < v.segment.terms() && string(v.segment.term(id)) == term, k.average)
+		}
+		k.texts += int(e.texts)
+		k.total += uint64(e.total)
+	}
+	k.idf = idf(x.texts, k.texts)
+	k.weight = k.idf * x.repetition(k)
+	return k
+}
+
+// entry returns the entry of the term with a number; here is false if the term is not in the
+// segment. The bound holds for texts up to an average length.
+func (v *view) entry(id uint32, here bool, average float64) entry {
+	if !here || v.count(id) == 0 {
+		return entry{id: id}
+	}
+	return entry{id, uint32(v.count(id)), uint32(v.total(id)), v.most(id, average)}
 }

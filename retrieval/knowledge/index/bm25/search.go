@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 // A Hit is a matching text.
@@ -320,4 +322,262 @@ func seek(postings []posting, text uint32) int {
 		}
 	}
 	return lo
+}
+
+const (
+	// keptTexts is how many of the best texts of a question a Best keeps, since one may be deleted
+	// or have the same score as the next.
+	keptTexts = 3
+	// fewPlaces is the most texts that are scored one by one because they contain a new term of a
+	// question.
+	fewPlaces = 256
+)
+
+// A Best is the greatest score of a text for a question, with what is needed to find it again
+// after a small change of the Index.
+type Best struct {
+	Score float64  // 0 if no text matches
+	terms question // with their weights
+	texts []keptText
+	rest  float64 // upper bound of the scores of all other texts
+}
+
+// A keptText is a text, identified independently of the number of its segment.
+type keptText struct {
+	segment *Segment
+	text    int
+	score   int64
+}
+
+// Best returns the greatest score of the live texts for a question, which is that of the first Hit
+// of Search. before, unless nil, is the Best of about the same question in an earlier Index, and
+// change is what has changed since.
+//
+// After a small change it scores only a few texts: those that were best, new ones, and those with
+// a term that was not in the question before. No other text scored more than before.rest, and none
+// scores much more now, because the factors of the terms are about the same. If one of the scored
+// texts exceeds that bound, it is the best of all. Otherwise all texts are searched.
+func (x *Index) Best(ctx context.Context, terms []Term, before *Best, change *Change) (Best, error) {
+	defer runtime.KeepAlive(x)
+	q := x.weigh(terms, change, nil)
+	if before != nil && change != nil {
+		best, ok, err := x.again(ctx, q, before, change)
+		if ok || err != nil {
+			return best, err
+		}
+	}
+	hits, err := x.find(ctx, q, keptTexts, nil)
+	return x.best(q, hits, 0), err
+}
+
+// best makes a Best of hits, of which there are keptTexts unless fewer texts match. No other text
+// scores more than rest or the last hit.
+func (x *Index) best(q question, hits []Hit, rest float64) Best {
+	b := Best{rest: rest, terms: q, texts: make([]keptText, len(hits))}
+	for i, h := range hits {
+		b.texts[i] = keptText{x.views[h.Segment].segment, h.Text, int64(h.Score * unit)}
+	}
+	if len(hits) > 0 {
+		b.Score = hits[0].Score
+	}
+	if len(hits) == keptTexts {
+		b.rest = max(rest, hits[keptTexts-1].Score)
+	}
+	return b
+}
+
+// again finds the best text without searching all texts, if possible.
+func (x *Index) again(ctx context.Context, q question, before *Best, change *Change) (_ Best, ok bool, err error) {
+	growth, others := before.growth(q)
+	if count(others) > fewPlaces {
+		return Best{}, false, nil
+	}
+	found, err := x.find(ctx, q, keptTexts, change.fresh)
+	if err != nil {
+		return Best{}, false, err
+	}
+	best := newTop(nil, keptTexts, x)
+	offered := map[Ref]bool{}
+	offer := func(ref Ref, score int64) {
+		if !offered[ref] { // a heap would keep it twice
+			offered[ref] = true
+			best.offer(ref, score)
+		}
+	}
+	for _, h := range found {
+		offer(h.Ref, int64(h.Score*unit))
+	}
+	for _, k := range before.texts {
+		if i, here := change.number[k.segment]; here && !x.views[i].dead.Has(k.text) {
+			ref := Ref{i, k.text}
+			offer(ref, x.views[ref.Segment].score(q, ref))
+		}
+	}
+	for _, t := range others {
+		for i, in := range t.in {
+			if in.texts == 0 {
+				continue
+			}
+			for _, p := range x.views[i].segment.of(in.id) {
+				if ref := (Ref{i, int(p.text())}); !x.views[i].dead.Has(ref.Text) {
+					offer(ref, x.views[ref.Segment].score(q, ref))
+				}
+			}
+		}
+	}
+	// Each term's part of a score is truncated to a whole number of units.
+	rest := (before.rest + float64(maxTerms)/unit) * growth * change.growth * (slack + 1.0/(1<<16))
+	b := x.best(q, best.sorted(nil), rest)
+	return b, b.Score >= rest, nil
+}
+
+// growth returns an upper bound for the factor by which scores may have grown because of the
+// factors of the terms, and the terms that the question did not have before.
+func (b *Best) growth(q question) (growth float64, others []weightedTerm) {
+	growth = 1
+	for _, t := range q {
+		i := 0
+		for i < len(b.terms) && b.terms[i].term != t.term {
+			i++
+		}
+		if i == len(b.terms) {
+			others = append(others, t)
+			continue
+		}
+		growth = max(growth, float64(t.factor)/float64(b.terms[i].factor))
+	}
+	return growth, others
+}
+
+// count returns the sum of the document frequencies of terms.
+func count(terms []weightedTerm) (n int) {
+	for _, t := range terms {
+		n += t.texts
+	}
+	return n
+}
+
+// score returns the score of one text of this segment.
+func (v *view) score(q question, ref Ref) (score int64) {
+	for _, t := range q {
+		in := t.in[ref.Segment]
+		if in.texts == 0 {
+			continue
+		}
+		postings := v.segment.of(in.id)
+		if at := seek(postings, uint32(ref.Text)); at < len(postings) && postings[at].text() == uint32(ref.Text) {
+			l := list{factor: t.factor}
+			score += l.score(postings[at], v.norms)
+		}
+	}
+	return score
+}
+
+const (
+	// parallelPostings is the number of postings from which a question is searched by several
+	// goroutines. One goroutine takes about 0.3 ms for that many; starting another takes some 10
+	// µs.
+	parallelPostings = 1 << 17
+	// maxSearchers is the most goroutines per question: the more there are, the more texts are
+	// scored before the threshold is high.
+	maxSearchers = 4
+)
+
+// A parallel is a search by several goroutines, each of which takes segments while there are any.
+// The caller takes them, too, so no search waits for a busy processor.
+type parallel struct {
+	index *Index
+	terms question
+	k     int
+	allow []Bitmap
+
+	next      atomic.Int64 // next segment to search
+	threshold atomic.Int64 // at least k texts have this score; 0 if not known
+
+	mu       sync.Mutex
+	ended    bool           // the caller found no more segments: no helper may begin
+	helpers  sync.WaitGroup // those that have begun
+	found    []key
+	err      error
+	panicked any
+}
+
+// searchers returns how many goroutines should search for a question.
+func searchers(x *Index, q question) int {
+	if count(q) < parallelPostings {
+		return 1
+	}
+	return min(maxSearchers, len(x.views), runtime.GOMAXPROCS(0))
+}
+
+// findParallel is find with at most n goroutines.
+func findParallel(ctx context.Context, x *Index, q question, k int, allow []Bitmap, n int, into []Hit) ([]Hit, error) {
+	p := &parallel{index: x, terms: q, k: min(k, x.texts), allow: allow}
+	for range n - 1 {
+		go p.help(ctx)
+	}
+	err := p.work(ctx)
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.helpers.Wait()
+	if p.panicked != nil {
+		panic(p.panicked)
+	}
+	if err == nil {
+		err = p.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	best := top{index: x, heap: p.found}
+	hits := best.sorted(into)
+	return hits[:min(len(hits), len(into)+p.k)], nil
+}
+
+// help runs work beside the caller, which gets its error or panic.
+func (p *parallel) help(ctx context.Context) {
+	if !p.begin() {
+		return
+	}
+	defer p.helpers.Done()
+	defer func() {
+		if value := recover(); value != nil {
+			p.mu.Lock()
+			p.panicked = value
+			p.mu.Unlock()
+		}
+	}()
+	if err := GuardMapped(func() error { return p.work(ctx) }); err != nil {
+		p.mu.Lock()
+		p.err = err
+		p.mu.Unlock()
+	}
+}
+
+func (p *parallel) begin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.helpers.Add(1)
+	}
+	return !p.ended
+}
+
+// work searches segments until none is left.
+func (p *parallel) work(ctx context.Context) error {
+	sc := borrow(p.index)
+	best := newTop(sc.heap, p.k, p.index)
+	best.shared = &p.threshold
+	for i := int(p.next.Add(1)) - 1; i < len(p.index.views); i = int(p.next.Add(1)) - 1 {
+		if err := sc.searchIn(ctx, p.index, i, p.terms, p.allow, best); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	p.found = append(p.found, best.heap...)
+	p.mu.Unlock()
+	sc.heap = best.heap
+	giveBack(p.index, sc)
+	return nil
 }

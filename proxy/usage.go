@@ -1,0 +1,282 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"sidenote/proxy/answer"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/transport"
+	"sidenote/rewrite"
+)
+
+const (
+	// maxDecoders is how many answers are decoded, or their tokens counted, at once.
+	maxDecoders = 2
+	// maxText is how many bytes of a metered answer are kept to count its tokens. In a stream that
+	// is about a thousand tokens, as each comes in an event of 250 bytes.
+	maxText = 256 << 10
+)
+
+// readAlong reads the usage of an answer while it is relayed, if it may report any. The
+// answer is not changed.
+func (a *account) readAlong(ans *transport.Answer) {
+	a.readText(ans)
+	if ans.Status() != http.StatusOK || !answer.UsageReported(a.report.Route) {
+		return
+	}
+	a.reader = a.server.readers.Get()
+	a.reader.Reset(a.report.Route, isStream(ans), string(ans.Header("Content-Encoding")))
+	if a.counter != nil {
+		a.reader.KeepText(maxText)
+	}
+}
+
+// tap reads the next piece of the answer. If that panics, the answer continues but its usage is
+// unknown.
+func (a *account) tap(piece []byte) {
+	if a.text != nil {
+		a.tapText(piece)
+	}
+	if a.unread {
+		return
+	}
+	defer panics.Recover(a.panicked, func() { a.unread = true })
+	a.reader.Write(piece)
+}
+
+// ReadPiece reads the next piece of an answer that is not relayed as it comes. It implements
+// RoundsHost.
+func (a *account) ReadPiece(piece []byte) {
+	if a.reader != nil {
+		a.tap(piece)
+	}
+}
+
+// readAndRelease reads the usage of the answer of x, which has ended, and releases x. A long read
+// gets its own goroutine, as the client may have sent its next request. If maxDecoders of these
+// are running, a metered answer is read here, while its client waits; other answers are not read.
+func (x *exchange) readAndRelease() {
+	quick := x.reader != nil && (x.unread || x.reader.Quick())
+	if quick {
+		x.readUsage()
+	}
+	if x.reader == nil {
+		x.release()
+		return
+	}
+	s := x.server
+	rest := func() {
+		defer x.release()
+		if !quick {
+			x.readUsage()
+		}
+		x.countText()
+	}
+	select {
+	case s.decoders <- struct{}{}:
+		s.work.Add(1)
+		panics.Go(s.panicked, rest, func() {
+			<-s.decoders
+			s.work.Done()
+		})
+	default:
+		if x.counter == nil || !x.policy.Metered {
+			s.metrics.Shed("usage")
+			x.unread = true
+		}
+		rest()
+	}
+}
+
+// readUsage records the usage of the answer in the Report and learns from it. It keeps the reader
+// only if the text is to be counted.
+func (a *account) readUsage() {
+	u, found := answer.Usage{}, answer.UsageUnread
+	if !a.unread {
+		func() {
+			defer panics.Recover(a.panicked, nil)
+			u, found = a.reader.Usage()
+		}()
+	}
+	a.report.Usage, a.report.UsageFound = u, found
+	if a.terms != nil && a.terms.Priced() && !a.unread {
+		func() {
+			defer panics.Recover(a.panicked, nil)
+			a.report.Answered = a.reader.ServedBy()
+		}()
+	}
+	a.report.Calls[len(a.report.Calls)-1].PromptTokens = int(u.Input)
+	if found.Ignored() {
+		a.server.metrics.UsageIgnored(a.report.Upstream, string(found))
+	}
+	needsText := !u.Known
+	if a.spending != nil {
+		needsText = a.spending.NeedsText(&a.report)
+	}
+	if a.counter == nil || !needsText || found == answer.UsageUnread {
+		a.freeReader(found)
+	}
+	a.learn(int(u.Input))
+}
+
+// countText counts the tokens of a metered answer that reported no usage.
+func (a *account) countText() {
+	if a.reader == nil {
+		return
+	}
+	defer panics.Recover(a.panicked, nil)
+	a.report.Generated = a.reader.Generated(a.counter)
+	a.freeReader(a.report.UsageFound)
+}
+
+// freeReader returns the reader to its pool, unless it has panicked.
+func (a *account) freeReader(found answer.UsageFinding) {
+	if found != answer.UsageUnread {
+		a.server.readers.Put(a.reader)
+	}
+	a.reader = nil
+}
+
+// learn compares, in the background, the billed tokens of the prompt, 0 if unknown, with our own
+// count. It does nothing if enough of these comparisons are running.
+func (a *account) learn(billed int) {
+	s, from := a.server, a.sample
+	a.sample = nil
+	if billed == 0 || from == nil {
+		from.Drop()
+		return
+	}
+	tenant, upstream, id := a.report.Tenant, a.report.Upstream, a.report.ID
+	logPanic := func(value any, stack []byte) { s.bug(id, value, stack) } // a may belong to another request by then
+	if !from.Read(logPanic, func(body []byte) { s.learnFrom(tenant, upstream, body, billed) }) {
+		s.metrics.Shed("calibration")
+	}
+}
+
+func (s *Server) learnFrom(tenant, upstream string, body []byte, billed int) {
+	m, err := s.setup.Load().rewriter.Learn(tenant, upstream, body, billed)
+	if err == nil {
+		s.showWindow(upstream, m, billed)
+	}
+	switch {
+	case err != nil:
+		panic("BUG: a request that was rewritten cannot be read: " + err.Error())
+	case m.Absurd:
+		s.metrics.UsageIgnored(upstream, "absurd")
+	case m.Value.Ratio > 0:
+		s.metrics.Calibrated(upstream, m.Row, m.Value.Ratio, m.Value.Offset)
+	}
+}
+
+// showWindow reports the context window that an upstream was seen to serve, and logs a warning
+// once for each upstream and row of the model table.
+func (s *Server) showWindow(upstream string, m rewrite.Calibrated, billed int) {
+	pair := [2]string{upstream, m.Row}
+	if m.Window == 0 {
+		if _, known := s.windows.Load(pair); known {
+			s.metrics.ServedWindow(upstream, m.Row, 0)
+		}
+		return
+	}
+	s.metrics.ServedWindow(upstream, m.Row, m.Window)
+	if _, known := s.windows.LoadOrStore(pair, true); !known {
+		s.log.Warn(fmt.Sprintf("upstream %s truncates prompts of model %q: %d tokens were sent and %d billed. The window is taken to be %d tokens. "+
+			"Serve a larger one (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx), or configure it: models: [{match: %q, window: %d}]",
+			upstream, m.Model, m.Counted, billed, m.Window, m.Model, m.Window))
+	}
+}
+
+// Limits of sampling.
+const (
+	maxSize  = 256 << 10 // bytes of a request's body; larger ones are not sampled
+	maxReads = 2         // samples whose tokens are counted at once
+	maxKept  = 64        // samples that wait for the end of their answers
+)
+
+// Samples holds the samples of requests. It is safe for concurrent use.
+type Samples struct {
+	work    *sync.WaitGroup // counts running comparisons
+	reading chan struct{}
+	kept    atomic.Int64
+	pool    sync.Pool // of *sample
+}
+
+// newSamples returns Samples that count running comparisons in work.
+func newSamples(work *sync.WaitGroup) *Samples {
+	return &Samples{work: work, reading: make(chan struct{}, maxReads)}
+}
+
+// A sample is the body of a request as it was sent.
+type sample struct {
+	of   *Samples
+	body []byte
+}
+
+// Take copies the pieces of a body. It returns nil if the body is too large or too many samples wait.
+func (k *Samples) Take(pieces [][]byte) *sample {
+	size := 0
+	for _, p := range pieces {
+		size += len(p)
+	}
+	if size > maxSize {
+		return nil
+	}
+	if k.kept.Add(1) > maxKept {
+		k.kept.Add(-1)
+		return nil
+	}
+	m, _ := k.pool.Get().(*sample)
+	if m == nil {
+		m = &sample{of: k}
+	}
+	m.body = slices.Grow(m.body[:0], size)
+	for _, p := range pieces {
+		m.body = append(m.body, p...)
+	}
+	return m
+}
+
+// Drop discards a sample. It does nothing if m is nil.
+func (m *sample) Drop() {
+	if m != nil {
+		m.of.kept.Add(-1)
+		m.recycle()
+	}
+}
+
+func (m *sample) recycle() {
+	transport.PoisonBuffer(m.body)
+	m.of.pool.Put(m)
+}
+
+// Read calls compare with the body in a new goroutine, then discards the sample; compare must not
+// keep the body. If too many reads are running, it discards the sample and returns false.
+func (m *sample) Read(panicked panics.Handler, compare func(body []byte)) bool {
+	k := m.of
+	k.kept.Add(-1)
+	select {
+	case k.reading <- struct{}{}:
+	default:
+		m.recycle()
+		return false
+	}
+	k.work.Add(1)
+	panics.Go(panicked, func() {
+		compare(m.body)
+		m.recycle()
+	}, func() {
+		<-k.reading
+		k.work.Done()
+	})
+	return true
+}
+
+// Kept returns the number of waiting samples.
+func (k *Samples) Kept() int64 { return k.kept.Load() }
+
+// Reading reports whether a sample is being read.
+func (k *Samples) Reading() bool { return len(k.reading) > 0 }
