@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Runs all cases of the tests, of which deploy/test.sh runs some, and the long forms that
+# SIDENOTE_LONG=1 chooses.
+#
+#   deploy/long.sh             all packages
+#   deploy/long.sh ./rewrite   some of them
+#
+# It runs without the race detector, which deploy/test.sh has.
+set -eu
+cd "$(dirname "$0")/.."
+if [ "$#" -eq 0 ]; then set -- ./...; fi
+export SIDENOTE_LONG=1
+exec go test -tags sidenote_debug -timeout 6h "$@"
