@@ -24,12 +24,15 @@ func twoSets(r *rand.Rand, union, common int) (a, b []string) {
 // Sketches separate duplicates from others like the sets do, except close to the limit.
 func TestEstimate(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	const pairs = 400
+	pairs := 400
+	if testing.Short() {
+		pairs = 100
+	}
 	for _, union := range []int{8, 20, 60, 120, 200, 400} {
 		for _, want := range []struct {
 			percent     int // common terms, of the union
 			least, most int // pairs taken for duplicates
-		}{{0, 0, 0}, {50, 0, 0}, {65, 0, 8}, {75, 0, 40}, {88, 388, pairs}, {95, 396, pairs}, {100, pairs, pairs}} {
+		}{{0, 0, 0}, {50, 0, 0}, {65, 0, pairs / 50}, {75, 0, pairs / 10}, {88, pairs * 97 / 100, pairs}, {95, pairs * 99 / 100, pairs}, {100, pairs, pairs}} {
 			found, ruledOut := 0, 0
 			for range pairs {
 				x, y := twoSets(r, union, (want.percent*union+50)/100)

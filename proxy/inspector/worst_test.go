@@ -73,21 +73,13 @@ func worst() *explain.Ring {
 }
 
 // For any request, the page is short, with room for the settings of a policy, which these have
-// none of, and quickly made. Each is made several times, since the machine may be busy.
+// none of.
 func TestLongestRequests(t *testing.T) {
 	address := serve(t, inspector.Data{Requests: worst()}, nil)
 	for id := range longTexts() {
-		best := time.Hour
-		for range 3 {
-			start := time.Now()
-			page := ask(t, http.MethodGet, address+"/requests/"+id, "")
-			best = min(best, time.Since(start))
-			if n := len(page.body); page.code != http.StatusOK || n > 175_000 || !strings.HasSuffix(page.body, "</html>") {
-				t.Fatalf("%s: %d, %d bytes", id, page.code, n)
-			}
-		}
-		if best > 2*time.Second { // 8 to 34 ms in BenchmarkRequestPage; many times that with the race detector on a busy machine
-			t.Errorf("%s takes %v", id, best)
+		page := ask(t, http.MethodGet, address+"/requests/"+id, "") // BenchmarkRequestPage measures how long it takes
+		if n := len(page.body); page.code != http.StatusOK || n > 175_000 || !strings.HasSuffix(page.body, "</html>") {
+			t.Fatalf("%s: %d, %d bytes", id, page.code, n)
 		}
 	}
 }

@@ -266,7 +266,11 @@ func TestHeld(t *testing.T) {
 
 // A base with more chunks than fit into one index segment finds the right ones in both segments.
 func TestLargeBase(t *testing.T) {
-	const documents = 1<<17 + 10
+	step := 1 << 17
+	if testing.Short() {
+		step = 1 << 12
+	}
+	documents := step + 10
 	docs := make([]chunk.Document, documents)
 	for i := range docs {
 		docs[i] = chunk.Document{ID: fmt.Sprintf("%06d", i), Name: "x", Text: fmt.Sprintf("word%d", i)}
@@ -277,7 +281,7 @@ func TestLargeBase(t *testing.T) {
 	}
 	b := knowledge.New("large")
 	b.Swap(content)
-	for _, i := range []int{0, 1<<17 - 1, 1 << 17, documents - 1} {
+	for _, i := range []int{0, step - 1, step, documents - 1} {
 		res := ask(t, b, docs[i].Text)
 		if len(res.Sources) != 1 || res.Sources[0].Doc != docs[i].ID || res.Sources[0].Text != docs[i].Text {
 			t.Errorf("%s: %+v", docs[i].Text, res.Sources)

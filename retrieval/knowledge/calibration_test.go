@@ -93,7 +93,11 @@ func TestFloorAfterChanges(t *testing.T) {
 	c := &calibrated{word: func() string { return "w" + strconv.FormatUint(zipf.Uint64(), 36) }}
 	c.add(t, knowledge.LargeBase)
 	c.show(t, true)
-	for step := range 6 {
+	steps := 6
+	if testing.Short() {
+		steps = 4
+	}
+	for step := range steps {
 		c.add(t, 1+step*step)
 		if step%2 == 1 { // remove documents
 			gone := map[int64]bool{}

@@ -14,7 +14,11 @@ func TestLongQuestion(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	of := func(list ...string) string { return list[r.IntN(len(list))] }
-	for range 300 {
+	times := 300
+	if testing.Short() {
+		times = 60
+	}
+	for range times {
 		run := ""
 		for range 1 + r.IntN(12) {
 			run += of("word ", `\n`, `\\`, `\"`, `\u00e9`, `\ud83d\ude00`, `\u0020`, "é", "文字", "🙂", "   ", strings.Repeat("a", 100), strings.Repeat(`\\`, 40), strings.Repeat(`\ud83d\ude00`, 30))

@@ -54,12 +54,16 @@ func texts(n int, text func(i int) string) (list []index.Document) {
 // Making and merging segments takes at most the estimated memory.
 func TestSegmentMemory(t *testing.T) {
 	sentence := strings.Repeat("The quick brown fox jumps over the lazy dog and sees nothing at all today. ", 20)
+	part := 1
+	if testing.Short() {
+		part = 4
+	}
 	for name, documents := range map[string][]index.Document{
-		"tiny":    texts(20_000, func(int) string { return "x" }),
-		"short":   texts(10_000, func(i int) string { return fmt.Sprintf("valve %d in hall %d", i, i%97) }),
-		"long":    texts(2_000, func(int) string { return sentence }),
-		"numbers": texts(10_000, func(i int) string { return fmt.Sprintf("%x %x %x %x", i, i*7, i*31, i*127) }),
-		"words": texts(500, func(i int) string {
+		"tiny":    texts(20_000/part, func(int) string { return "x" }),
+		"short":   texts(10_000/part, func(i int) string { return fmt.Sprintf("valve %d in hall %d", i, i%97) }),
+		"long":    texts(2_000/part, func(int) string { return sentence }),
+		"numbers": texts(10_000/part, func(i int) string { return fmt.Sprintf("%x %x %x %x", i, i*7, i*31, i*127) }),
+		"words": texts(500/part, func(i int) string {
 			var b strings.Builder
 			for n := range 150 {
 				fmt.Fprintf(&b, "w%xx%x ", i, n)

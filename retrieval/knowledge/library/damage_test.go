@@ -133,8 +133,11 @@ func TestNoDamageOfStateIsFatal(t *testing.T) {
 		t.Fatalf("answers %q", want)
 	}
 	places := 60 // in each file
-	if os.Getenv("SIDENOTE_LONG") != "" {
+	switch {
+	case os.Getenv("SIDENOTE_LONG") != "":
 		places = 1000
+	case testing.Short():
+		places = 6
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	for name, text := range files {

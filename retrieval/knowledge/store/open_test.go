@@ -233,6 +233,9 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	for i := range 100 {
+		if testing.Short() && i%4 > 0 {
+			continue
+		}
 		at := i * len(whole) / 100
 		data := bytes.Clone(whole)
 		data[at] ^= 1 << (i % 8)
@@ -250,7 +253,7 @@ func TestDamage(t *testing.T) {
 		at := i * len(whole) / 16
 		f("cut", at, whole[:at])
 	}
-	if noticed < 60 {
+	if noticed*162 < 60*cases { // 60 of the 162 in a long run
 		t.Errorf("only %d of %d were noticed", noticed, cases)
 	}
 	t.Logf("%d of %d noticed, %d bytes", noticed, cases, len(whole))

@@ -94,7 +94,11 @@ func TestRepeatedTermsWeighMore(t *testing.T) {
 // long for a threshold.
 func TestMaxScoreIsExhaustive(t *testing.T) {
 	x := build(t, corpus(20_000, 30))
-	for i, q := range queries(200) {
+	many := 200
+	if testing.Short() {
+		many = 40
+	}
+	for i, q := range queries(many) {
 		all, err := x.Search(t.Context(), q, x.Len(), nil, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -153,7 +153,10 @@ func TestRecall(t *testing.T) {
 		dimensions, keep int // one text in keep is allowed
 		least            float64
 	}{{384, 1, .98}, {384, 3, .98}, {384, 100, .98}, {100, 1, .93}, {768, 1, .98}} {
-		const n = 8000
+		n := 8000
+		if testing.Short() {
+			n = 2000
+		}
 		vectors := clusters(3, n, tc.dimensions)
 		// One text in seven is dead, one in eleven has no vector.
 		present := make([][]float32, n)
@@ -202,7 +205,11 @@ func TestRecall(t *testing.T) {
 
 // If segments have different topics, the nearest are found as if they were in one.
 func TestSegmentsOfDifferentTopics(t *testing.T) {
-	const n, dimensions = 12_000, 256
+	const dimensions = 256
+	n := 12_000
+	if testing.Short() {
+		n = 4000
+	}
 	vectors := clusters(5, n, dimensions)
 	order := make([]int, n)
 	for i := range order {
@@ -211,7 +218,7 @@ func TestSegmentsOfDifferentTopics(t *testing.T) {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(vectors[a][0]+vectors[a][1], vectors[b][0]+vectors[b][1]) })
 	var live []*dense.Live
 	var texts [][]int
-	for part := range slices.Chunk(order, 1500) {
+	for part := range slices.Chunk(order, n/8) {
 		var of [][]float32
 		for _, i := range part {
 			of = append(of, vectors[i])

@@ -39,6 +39,9 @@ func TestDamageIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at := range whole {
+		if testing.Short() && at%7 > 0 {
+			continue
+		}
 		for _, flip := range []byte{1, 0x80, 0xff} {
 			bad := slices.Clone(whole)
 			bad[at] ^= flip
