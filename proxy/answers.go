@@ -13,7 +13,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
-	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // MaxWhole is the largest answer, in bytes, that is buffered.
@@ -101,12 +101,12 @@ func failStream(next io.Writer, body []byte) error {
 
 // sendFixedAnswer answers with the policy's fixed text, in the shape that the request asked for.
 // No upstream is called.
-func (x *exchange) sendFixedAnswer(req *rewrite.Request, text string) {
+func (x *exchange) sendFixedAnswer(req *chat.Request, text string) {
 	x.answerItself(x.fixedAnswer(req, req.Stream, text), req.Stream)
 }
 
 // fixedAnswer returns the body of an answer with a fixed text: an event stream or a JSON object.
-func (x *exchange) fixedAnswer(req *rewrite.Request, stream bool, text string) []byte {
+func (x *exchange) fixedAnswer(req *chat.Request, stream bool, text string) []byte {
 	if x.server.bodies != nil {
 		x.said = &answer.Text{Bytes: len(text), Text: text, Finish: "stop"}
 	}

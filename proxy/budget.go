@@ -18,6 +18,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // reserve reserves the estimated cost of a request in its tenant's budget, if that is limited. If
@@ -90,7 +91,7 @@ func (x *exchange) cheaperRewrite(a *attempt) func(budget.Rung) (Demand, bool) {
 }
 
 // demandOf returns the demand of a rewritten request.
-func (x *exchange) demandOf(p *rewrite.Policy, req *rewrite.Request) Demand {
+func (x *exchange) demandOf(p *rewrite.Policy, req *chat.Request) Demand {
 	res := &x.report.Rewrite
 	whole := int64(res.Ledger.Window.Request)
 	if whole == 0 && x.metered != nil {
@@ -109,7 +110,7 @@ func (x *exchange) demandOf(p *rewrite.Policy, req *rewrite.Request) Demand {
 }
 
 // reserveAsItIs reserves budget for a chat that is sent without sources.
-func (x *exchange) reserveAsItIs(p *rewrite.Policy, req *rewrite.Request) error {
+func (x *exchange) reserveAsItIs(p *rewrite.Policy, req *chat.Request) error {
 	of := Demand{Refers: req.Attachments > 0}
 	if x.metered != nil {
 		of.Prompt = int64(x.setup.rewriter.Count(*p, req))
@@ -488,14 +489,14 @@ func (x *exchange) measure(body []byte) error {
 		return nil
 	}
 	if x.parser == nil { // on routes other than chat
-		x.parser = x.server.parsers.Get().(*rewrite.Parser)
+		x.parser = x.server.parsers.Get().(*chat.Parser)
 	}
 	return x.meterBody(&x.limits, x.parser, body, x.upstream)
 }
 
 // meterBody prepares a body for metering in r, parsed by p, and sets the metering fields of x. to
 // is the upstream that gets the body.
-func (x *exchange) meterBody(r *rewrite.MeteredRequest, p *rewrite.Parser, body []byte, to *backend) error {
+func (x *exchange) meterBody(r *rewrite.MeteredRequest, p *chat.Parser, body []byte, to *backend) error {
 	if err := r.ReadBy(p, meteredRouteOf(x.target.Route), body); err != nil {
 		return err
 	}

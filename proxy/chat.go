@@ -13,12 +13,13 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // A chatRequest is the state that a request, mostly a chat, needs until it is sent.
 type chatRequest struct {
 	compressed []byte                  // the body as received, if it was compressed
-	parser     *rewrite.Parser         // holds the parsed body; nil if none was parsed, or once it is freed
+	parser     *chat.Parser            // holds the parsed body; nil if none was parsed, or once it is freed
 	outgoing   [][]byte                // pieces of the body for the upstream; empty once they are sent
 	attempt    attempt                 // inputs of the rewrite
 	edits      []rewrite.Edit          // edits of the rewrite that was sent; see allEdits
@@ -38,7 +39,7 @@ type chatRequest struct {
 // An attempt is a chat to rewrite, with its policy and options.
 type attempt struct {
 	body   []byte
-	req    *rewrite.Request
+	req    *chat.Request
 	policy rewrite.Policy // policy of the rewrite, as narrowed by the request
 	asked  rewrite.Options
 }
@@ -90,7 +91,7 @@ func (x *exchange) serveChat() error {
 // asked holds the options in its headers.
 func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	x.keepBody(body, nil)
-	x.parser = x.server.parsers.Get().(*rewrite.Parser)
+	x.parser = x.server.parsers.Get().(*chat.Parser)
 	req, bodyErr := x.parser.Parse(body)
 	if req != nil {
 		field, err := rewrite.ReadOptions(req)
@@ -146,7 +147,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 }
 
 // chooseOverride replaces the policy of a chat by the override that matches, if any.
-func (x *exchange) chooseOverride(req *rewrite.Request) error {
+func (x *exchange) chooseOverride(req *chat.Request) error {
 	if len(x.policy.Overrides) == 0 {
 		return nil
 	}
@@ -276,7 +277,7 @@ func noSources(res *rewrite.Result) *tenant.APIError {
 // chatAsItIs relays a chat request that cannot be rewritten, for the reason in err. It still
 // removes the field "sidenote" from a JSON body. A strict policy refuses the request.
 func (x *exchange) chatAsItIs(a *attempt, err error) error {
-	bodyErr, ok := errors.AsType[*rewrite.BodyError](err)
+	bodyErr, ok := errors.AsType[*chat.Error](err)
 	if !ok || a.policy.Strict() || x.policy.Strict() {
 		return err
 	}
@@ -313,7 +314,7 @@ func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
 }
 
 // useHelpers sets the planner, the reranker and the grader of p for this request, if p uses them.
-func (x *exchange) useHelpers(p *rewrite.Policy, req *rewrite.Request) {
+func (x *exchange) useHelpers(p *rewrite.Policy, req *chat.Request) {
 	if p.Planner.MaxQueries+p.Rerank.Documents == 0 && p.Grade.By == "" || p.Mode == rewrite.Off {
 		return
 	}
@@ -328,7 +329,7 @@ func (x *exchange) useHelpers(p *rewrite.Policy, req *rewrite.Request) {
 }
 
 // bare returns the estimated cost of the request without sources; zero if it is not metered.
-func (x *exchange) bare(p *rewrite.Policy, req *rewrite.Request) budget.Amount {
+func (x *exchange) bare(p *rewrite.Policy, req *chat.Request) budget.Amount {
 	if x.metered == nil {
 		return budget.Amount{}
 	}

@@ -38,7 +38,7 @@ type citationStage struct {
 
 // newCitationStage returns a citationStage for the answer to the chat with report r. It returns
 // nil if p does not annotate, if no sources are given, or if the answer is not text.
-func newCitationStage(p answer.Policy, req *rewrite.Request, r *report.Report, d CitedDocuments, panicked panics.Handler) *citationStage {
+func newCitationStage(p answer.Policy, req *chat.Request, r *report.Report, d CitedDocuments, panicked panics.Handler) *citationStage {
 	if !p.Annotate || !req.TextFormat || !gives(r) {
 		return nil
 	}
@@ -50,7 +50,7 @@ func newCitationStage(p answer.Policy, req *rewrite.Request, r *report.Report, d
 
 // OwnMarkers returns the citation markers in those parts of a request that the model did not
 // write.
-func OwnMarkers(req *rewrite.Request) answer.PromptMarkers {
+func OwnMarkers(req *chat.Request) answer.PromptMarkers {
 	own := answer.PromptMarkers{}
 	req.EachText(-1, func(n, _ int, raw []byte) {
 		if (bytes.IndexByte(raw, '[') >= 0 || bytes.Contains(raw, []byte("【"))) && chat.RoleOf(req, n) != "assistant" {

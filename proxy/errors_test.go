@@ -12,6 +12,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 func TestErrorsOnTheWire(t *testing.T) {
@@ -47,8 +48,8 @@ func TestErrorsOnTheWire(t *testing.T) {
 	}
 	const request, server = "invalid_request_error", "server_error"
 	own := func(r rewrite.Reason) error { return &tenant.APIError{Reason: r, Message: "m"} }
-	f(&rewrite.BodyError{Reason: rewrite.ReasonAmbiguous, Param: "messages", Message: "twice"}, 400, request, "ambiguous_body", "messages", "")
-	f(&rewrite.BodyError{Reason: rewrite.ReasonNotJSON, Message: "no"}, 400, request, "not_json", "null", "")
+	f(&chat.Error{Reason: rewrite.ReasonAmbiguous, Param: "messages", Message: "twice"}, 400, request, "ambiguous_body", "messages", "")
+	f(&chat.Error{Reason: rewrite.ReasonNotJSON, Message: "no"}, 400, request, "not_json", "null", "")
 	f(fmt.Errorf("read: %w", &rewrite.OptionError{Param: "Sidenote-Mode", Reason: "no"}), 400, request, "invalid_option", "Sidenote-Mode", "")
 	f(own(rewrite.ReasonTooLarge), 413, request, "body_too_large", "null", "")
 	f(own(report.ReasonKey), 401, request, "invalid_api_key", "null", "")

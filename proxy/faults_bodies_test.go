@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -155,8 +156,8 @@ func bigIntegers(t *testing.T) {
 // exactModels counts tokens as OpenAI does.
 type exactModels struct{ retrieval.Counter }
 
-func (m exactModels) Model(string) rewrite.Model {
-	return rewrite.Model{Row: "test", Encoding: "o200k_base", Window: 1 << 20, Counter: m.Counter}
+func (m exactModels) Model(string) model.Model {
+	return model.Model{Row: "test", Encoding: "o200k_base", Window: 1 << 20, Counter: m.Counter}
 }
 
 // The time to count a run of one character grows linearly with its length: if it grew

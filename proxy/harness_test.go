@@ -174,8 +174,8 @@ func answerJSON(body string) func(seen, io.Writer) {
 // testModels counts bytes as tokens, which a reader can check.
 type testModels struct{}
 
-func (testModels) Model(string) rewrite.Model {
-	return rewrite.Model{Row: "test", Encoding: "bytes", Window: 1 << 20, Counter: byteCounter{}}
+func (testModels) Model(string) model.Model {
+	return model.Model{Row: "test", Encoding: "bytes", Window: 1 << 20, Counter: byteCounter{}}
 }
 
 type byteCounter struct{}

@@ -15,6 +15,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // A metered request is sent with an output cap, on every listed route, and refused if two servers
@@ -207,7 +208,7 @@ func TestMeteredClientLeaves(t *testing.T) {
 // smallModel is a model whose window is no larger than its longest answer, as that of gpt-4.
 type smallModel struct{ testModels }
 
-func (m smallModel) Model(name string) rewrite.Model {
+func (m smallModel) Model(name string) model.Model {
 	of := m.testModels.Model(name)
 	of.Window, of.MaxOutput = 8192, 8192
 	return of

@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // checkTargetModels refuses a request whose path names a model that its policy does not allow, or
@@ -64,7 +65,7 @@ func bodyModels(h *fasthttp.RequestHeader, body []byte) ([]string, error) {
 	case kind == Form:
 		return formModels(body, boundary)
 	}
-	return rewrite.NamedModels(body)
+	return chat.Models(body)
 }
 
 // checkRelayedModels is checkModels for a request that Sidenote does not rewrite. It reads the
@@ -111,7 +112,7 @@ func formType(h *fasthttp.RequestHeader) (kind, boundary string, err error) {
 	case kind == Form && len(params) == 1 && params["boundary"] != "" && charset == "":
 		return kind, params["boundary"], nil
 	}
-	return "", "", &rewrite.BodyError{
+	return "", "", &chat.Error{
 		Reason: rewrite.ReasonNotJSON, Param: fasthttp.HeaderContentType,
 		Message: fmt.Sprintf("The body's Content-Type is %q, in which it cannot be told which model the body names; send %s, or a form as %s.",
 			bytes.Join(all, []byte(", ")), formJSON, Form),
@@ -171,6 +172,6 @@ func fieldName(part *multipart.Part) (string, error) {
 	return params["name"], nil
 }
 
-func badForm(what string) *rewrite.BodyError {
-	return &rewrite.BodyError{Reason: rewrite.ReasonAmbiguous, Message: "The body is not a form of which it can be told which model it names: " + what + "."}
+func badForm(what string) *chat.Error {
+	return &chat.Error{Reason: rewrite.ReasonAmbiguous, Message: "The body is not a form of which it can be told which model it names: " + what + "."}
 }

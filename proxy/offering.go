@@ -10,6 +10,7 @@ import (
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 	"sidenote/rewrite/toolcalls"
 )
@@ -40,7 +41,7 @@ type Offering struct {
 // OfferTools offers the tools of a policy to the model of a request. If it cannot, refusal says
 // why. knowledge lists the bases that the model may search. A model without function calling is
 // offered the tools in text if it is known to handle that, or if the policy says so.
-func OfferTools(req *chat.Request, p *tools.Policy, m rewrite.Model, knowledge []string) (o *Offering, refusal toolcalls.OfferReason) {
+func OfferTools(req *chat.Request, p *tools.Policy, m model.Model, knowledge []string) (o *Offering, refusal toolcalls.OfferReason) {
 	o = &Offering{req: req, policy: p, asked: toolcalls.ReadOffer(req), Names: map[string]tools.ToolName{}}
 	uses := m.Tools.For(o.asked.Effort)
 	switch {

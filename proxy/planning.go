@@ -23,6 +23,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // A PlanAPI calls models, as services.LLM does.
@@ -199,7 +200,7 @@ func (p *Planner) ask(ctx, waiting context.Context, api PlanAPI, to services.LLM
 }
 
 // modelOf returns the properties of a model that its prompt depends on.
-func modelOf(name string, m *rewrite.Model) services.LLMModel {
+func modelOf(name string, m *model.Model) services.LLMModel {
 	return services.LLMModel{
 		Name: name, CompletionCap: m.CompletionCap, FixedTemperature: m.FixedTemperature,
 		Reasoning: m.ReasoningTokens(), Effort: m.LowEffort(),
@@ -249,7 +250,7 @@ var errPlanPanic = errors.New("panic")
 // the error wraps retrieval.ErrNotAsked, and a *budget.Refusal if the ladder does not allow
 // skipping the planner. Rerankers and graders are always skipped. before is how many calls of this
 // kind were reserved for the request.
-func (p *Planners) reserve(ctx context.Context, of *PlanRequest, kind budget.Kind, before int, name string, m rewrite.Model, prompts ...services.Prompt) (*bill, error) {
+func (p *Planners) reserve(ctx context.Context, of *PlanRequest, kind budget.Kind, before int, name string, m model.Model, prompts ...services.Prompt) (*bill, error) {
 	b := &bill{all: p, of: of, kind: kind, counter: m.Counter}
 	for _, prompt := range prompts {
 		n, _ := m.Counter.Count(prompt.Text)

@@ -16,7 +16,7 @@ import (
 	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
-	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -43,8 +43,8 @@ func (k *keys) Plan(ctx context.Context, tenant string, key []string, find func(
 // models counts 1,000 tokens in any text.
 type models struct{}
 
-func (models) Model(string) rewrite.Model {
-	return rewrite.Model{Row: "m", Counter: counter{}, Reasoning: tokens.ReasoningNone}
+func (models) Model(string) model.Model {
+	return model.Model{Row: "m", Counter: counter{}, Reasoning: tokens.ReasoningNone}
 }
 
 type counter struct{}

@@ -13,6 +13,7 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/toolcalls"
 )
 
@@ -198,7 +199,7 @@ func (x *exchange) carriedEdits() (all answer.RefusedEdits) {
 
 // addsSystem reports whether adding to the system message creates one, and a user message could
 // hold the text instead.
-func addsSystem(req *rewrite.Request) bool {
+func addsSystem(req *chat.Request) bool {
 	_, last := req.Question()
 	return last >= 0 && req.System().Added
 }
@@ -437,7 +438,7 @@ func (x *exchange) rememberRefused(left answer.RefusedEdits, limit services.Refu
 }
 
 // withEffort extends the key of a model's chats by the reasoning effort of req.
-func withEffort(key string, req *rewrite.Request) string {
+func withEffort(key string, req *chat.Request) string {
 	return key + "\neffort " + toolcalls.Effort(req.Body)
 }
 
@@ -462,7 +463,7 @@ func (s *Server) refusedEdits(to *backend, model string) []services.Refusal {
 
 // toolsRefused reports whether the upstream has refused tools for this model, or for its chats
 // with this reasoning effort.
-func (x *exchange) toolsRefused(req *rewrite.Request) bool {
+func (x *exchange) toolsRefused(req *chat.Request) bool {
 	if x.server.edits.Empty() {
 		return false
 	}

@@ -11,6 +11,7 @@ import (
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/toolcalls"
 )
 
@@ -52,7 +53,7 @@ func (o *Offering) Restore(ctx context.Context, kept *toolcalls.TurnStore, owner
 
 // Fitting returns a policy under which a rewrite leaves room in the context window of model m for
 // the restored turns.
-func (o *Offering) Fitting(p rewrite.Policy, m rewrite.Model) rewrite.Policy {
+func (o *Offering) Fitting(p rewrite.Policy, m model.Model) rewrite.Policy {
 	if len(o.restored) == 0 || m.Window == 0 && p.Window == 0 {
 		return p
 	}

@@ -10,6 +10,7 @@ import (
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/toolcalls"
 	"sidenote/rewrite/toolcalls/toolcallstest"
 )
@@ -53,7 +54,7 @@ func remembering(t *testing.T, n int) (*toolcalls.TurnStore, *chat.Request) {
 
 func offer(t *testing.T, req *chat.Request) *proxy.Offering {
 	t.Helper()
-	o, refusal := proxy.OfferTools(req, &tools.Policy{Offer: []tools.ToolName{tools.SearchKnowledge}, MaxRounds: 4}, rewrite.Model{}, []string{"docs"})
+	o, refusal := proxy.OfferTools(req, &tools.Policy{Offer: []tools.ToolName{tools.SearchKnowledge}, MaxRounds: 4}, model.Model{}, []string{"docs"})
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
@@ -79,7 +80,7 @@ func TestRestoredCounts(t *testing.T) {
 		t.Errorf("counts as %d tokens", n)
 	}
 	for _, c := range []struct{ model, policy, want int }{{0, 0, 0}, {8000, 0, 7498}, {8000, 4000, 3498}, {2000, 4000, 1498}, {0, 4000, 3498}, {400, 0, 1}} {
-		m := rewrite.Model{Window: c.model, Counter: words{}}
+		m := model.Model{Window: c.model, Counter: words{}}
 		if got := o.Fitting(rewrite.Policy{Window: c.policy}, m).Window; got != c.want {
 			t.Errorf("of a window of %d and %d the rewrite has %d, want %d", c.model, c.policy, got, c.want)
 		}

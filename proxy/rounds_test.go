@@ -19,6 +19,8 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -62,12 +64,12 @@ func conversation(t *testing.T, heartbeat bool, search retrieval.Func, calls ...
 // converse plays a first round in which the model answers with a.
 func converse(t *testing.T, heartbeat, xml bool, search retrieval.Func, a answertest.Answer) (client string, sent *host) {
 	t.Helper()
-	req, err := rewrite.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"?"}]}`))
+	req, err := chat.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	policy := &tools.Policy{Offer: []tools.ToolName{tools.SearchKnowledge}, MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute, NoHeartbeat: !heartbeat, XML: xml}
-	o, refusal := proxy.OfferTools(req, policy, rewrite.Model{}, []string{"docs"})
+	o, refusal := proxy.OfferTools(req, policy, model.Model{}, []string{"docs"})
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
@@ -263,12 +265,12 @@ func TestOfferByModel(t *testing.T) {
 		"needs none":          {tokens.ToolWithEffortNone, false, ``, nothing},
 		"needs none, has it":  {tokens.ToolWithEffortNone, false, `"reasoning_effort":"none",`, functions},
 	} {
-		req, err := rewrite.Parse([]byte(`{` + c.members + `"messages":[{"role":"user","content":"?"}]}`))
+		req, err := chat.Parse([]byte(`{` + c.members + `"messages":[{"role":"user","content":"?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := &tools.Policy{Offer: []tools.ToolName{tools.SearchKnowledge}, MaxRounds: 4, XML: c.xml}
-		o, refusal := proxy.OfferTools(req, p, rewrite.Model{Tools: c.uses}, []string{"docs"})
+		o, refusal := proxy.OfferTools(req, p, model.Model{Tools: c.uses}, []string{"docs"})
 		got := string(refusal)
 		if o != nil {
 			got = text

@@ -25,6 +25,7 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 const (
@@ -88,7 +89,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 		concurrency: int64(cfg.Concurrency),
 		timeouts:    cfg.Timeouts,
 		raw:         cfg.raw.upstreams,
-		parsers:     sync.Pool{New: func() any { return new(rewrite.Parser) }},
+		parsers:     sync.Pool{New: func() any { return new(chat.Parser) }},
 	}
 	if s.concurrency <= 0 {
 		s.concurrency = DefaultConcurrency

@@ -6,6 +6,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // runShadow rewrites a copy of the body for metrics and log, in the background. It does nothing if
@@ -27,7 +28,7 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 		defer panics.Recover(x.panicked, func() {
 			x.shadow = &rewrite.Result{Outcome: report.Failed, Reason: report.ReasonInternal, Model: x.report.Rewrite.Model}
 		})
-		req, err := rewrite.Parse(body)
+		req, err := chat.Parse(body)
 		if err != nil {
 			panic("BUG: a body parsed once and not twice: " + err.Error())
 		}

@@ -25,6 +25,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/staged"
 )
 
@@ -45,7 +46,7 @@ func (g *staging) tellsUsage() bool { return g.req.Limits.IncludeUsage.N == 1 }
 // fitStages returns a chat in the form that stages take; nil if it is not answered in stages. If a
 // chat does not fit a chain the report says why, and the error refuses it if the policy requires
 // stages.
-func (x *exchange) fitStages(req *rewrite.Request, p *rewrite.Policy) (*staged.Request, error) {
+func (x *exchange) fitStages(req *chat.Request, p *rewrite.Policy) (*staged.Request, error) {
 	if p.Mode != rewrite.Staged {
 		return nil, nil
 	}
@@ -265,7 +266,7 @@ func (x *exchange) makeReady(c *stageCall, to *backend) error {
 	}
 	if g.metered != nil {
 		r := new(rewrite.MeteredRequest)
-		if err := x.meterBody(r, new(rewrite.Parser), c.Body, to); err != nil {
+		if err := x.meterBody(r, new(chat.Parser), c.Body, to); err != nil {
 			return unmade(err)
 		}
 		r.OutputCaps.Completion = r.OutputCaps.Completion || c.Model.CompletionCap
@@ -316,7 +317,7 @@ func (x *exchange) stageOnRung(c *stageCall, to *backend, r budget.Rung) (Demand
 		return of, true
 	}
 	c.Make(res.Block)
-	if x.metered != nil && x.meterBody(x.metered, new(rewrite.Parser), c.Body, to) != nil {
+	if x.metered != nil && x.meterBody(x.metered, new(chat.Parser), c.Body, to) != nil {
 		return Demand{}, false
 	}
 	return x.demandOfStage(c), true
@@ -328,7 +329,7 @@ func (x *exchange) demandOfStage(c *stageCall) Demand {
 	if x.metered == nil {
 		return of
 	}
-	req, err := rewrite.Parse(c.Body)
+	req, err := chat.Parse(c.Body)
 	if err != nil {
 		panic("BUG: the request of a stage is none: " + err.Error())
 	}

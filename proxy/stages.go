@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/staged"
 )
 
@@ -20,7 +21,7 @@ type stageCall struct {
 	Bare  bool          // the client's request without sources
 	Again bool          // retry of the previous call, which did no work
 	Body  []byte        // of the stage's request
-	Model rewrite.Model // of the stage
+	Model model.Model   // of the stage
 	Last  bool          // of the chain's last stage
 
 	Without []string // parameters that Model refuses

@@ -11,6 +11,8 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/toolcalls"
 )
 
@@ -18,14 +20,14 @@ import (
 type tooling struct {
 	*Offering
 	body   []byte
-	req    *rewrite.Request
+	req    *chat.Request
 	policy rewrite.Policy // the caller's, with all of its bases
 	call   transport.Call // of the first round
 }
 
 // offerTools offers the tools of the policy to the model of a chat, and returns the policy for
 // rewriting the chat. If they cannot be offered, the report says why.
-func (x *exchange) offerTools(body []byte, req *rewrite.Request, p rewrite.Policy) rewrite.Policy {
+func (x *exchange) offerTools(body []byte, req *chat.Request, p rewrite.Policy) rewrite.Policy {
 	m := x.setup.rewriter.Models.Model(req.Model)
 	m.NoSystem = m.NoSystem || p.NoSystem
 	o, refusal := OfferTools(req, &x.policy.Tools, m, p.Knowledge)
@@ -41,7 +43,7 @@ func (x *exchange) offerTools(body []byte, req *rewrite.Request, p rewrite.Polic
 	}
 	p = o.Protecting(p)
 	x.tools, x.report.Tools = &tooling{o, body, req, p, transport.Call{}}, new(report.Tools)
-	q := p.Query(rewrite.Model{})
+	q := p.Query(model.Model{})
 	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, toolcalls.TurnOwnerOf(&q), x.Take)
 	for _, given := range o.Given {
 		x.report.Tools.RestoreSources(given)

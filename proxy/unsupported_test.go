@@ -18,6 +18,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // A picky upstream answers a request with an error if refuses returns one, else with a chat that
@@ -319,7 +320,7 @@ func cmpText(a, b string) string {
 // longModel is a model that writes at most 4000 tokens.
 type longModel struct{ testModels }
 
-func (m longModel) Model(name string) rewrite.Model {
+func (m longModel) Model(name string) model.Model {
 	of := m.testModels.Model(name)
 	of.MaxOutput = 4000
 	return of

@@ -10,20 +10,22 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 // garbledTexts are insides of JSON strings that parsers read differently.
 var garbledTexts = []string{`\ud800`, `\udc00\ud800`, `a \ud83d b`, "\xff", "caf\xe9", "\xed\xa0\x80"}
 
 // toldOf returns the outcome for a body, the rewritten body, and the ambiguity reported.
-func toldOf(t *testing.T, p rewrite.Policy, o rewrite.Options, body string) (outcome rewrite.Outcome, out string, bad *rewrite.BodyError) {
+func toldOf(t *testing.T, p rewrite.Policy, o rewrite.Options, body string) (outcome rewrite.Outcome, out string, bad *chat.Error) {
 	t.Helper()
-	req, err := rewrite.Parse([]byte(body))
+	req, err := chat.Parse([]byte(body))
 	if err != nil {
 		errors.As(err, &bad)
 		return rewrite.Untouched, body, bad
 	}
-	rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{rewrite.Model{Counter: words{}}}}
+	rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{model.Model{Counter: words{}}}}
 	res := rw.Rewrite(t.Context(), p, req, o)
 	return res.Outcome, string(rewrite.ApplyEdits(nil, req.Body, res.Edits)), res.Ambiguity
 }
@@ -176,11 +178,11 @@ func TestPreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 	const rest = `,{"role":"assistant","content":"x"},{"role":"user","content":"And then?"}`
 	for content, want := range map[string]string{`"content":"first"`: "first", `"content":"a","content":"b"`: "", `"content":"\ud800"`: "", "\"content\":\"\xff\"": ""} {
 		var got retrieval.Query
-		rw := &rewrite.Rewriter{Models: models{rewrite.Model{Counter: words{}}}, Retriever: retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+		rw := &rewrite.Rewriter{Models: models{model.Model{Counter: words{}}}, Retriever: retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 			got = q
 			return retrieval.Result{}, nil
 		})}
-		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user",` + content + `}` + rest + `]}`))
+		req, err := chat.Parse([]byte(`{"messages":[{"role":"user",` + content + `}` + rest + `]}`))
 		if err != nil {
 			t.Fatalf("%q: %v", content, err)
 		}
@@ -207,8 +209,8 @@ func TestFieldOfABodyThatIsNotRewritten(t *testing.T) {
 		`{"messages":[{"role":"user","content":` + deep + `}],` + field + `}`: rewrite.ReasonTooDeep,
 		`{` + field + `,"tools":` + objects + `}`:                             rewrite.ReasonTooDeep,
 	} {
-		req, err := rewrite.Parse([]byte(body))
-		var bad *rewrite.BodyError
+		req, err := chat.Parse([]byte(body))
+		var bad *chat.Error
 		if !errors.As(err, &bad) || bad.Reason != reason || req == nil {
 			t.Errorf("%s: %v, %v; want %s and a request", body, req, err, reason)
 			continue
@@ -226,7 +228,7 @@ func TestFieldOfABodyThatIsNotRewritten(t *testing.T) {
 		`[` + field + `]`, `{` + field, `{` + field + `}}`, `{` + field + `,}`, `"` + field, `{"x":` + deep[1:] + `,` + field + `}`, `{"x":` + deep + `],` + field + `}`,
 		`{"x":` + strings.Replace(objects, `"b" :`, `"b"`, 1) + `,` + field + `}`, `{"x":` + strings.Replace(deep, "[]", "[,]", 1) + `}`, `{"x":` + strings.Replace(deep, "[]", "[1,]", 1) + `}`,
 	} {
-		if req, err := rewrite.Parse([]byte(body)); err == nil || req != nil {
+		if req, err := chat.Parse([]byte(body)); err == nil || req != nil {
 			t.Errorf("%s: %v, %v", body, req, err)
 		}
 	}
@@ -234,13 +236,13 @@ func TestFieldOfABodyThatIsNotRewritten(t *testing.T) {
 
 // An ambiguity in the options is the client's mistake, because only Sidenote reads them.
 func TestAmbiguousOptions(t *testing.T) {
-	const chat = `"messages":[{"role":"user","content":"How long?"}]`
+	const body = `"messages":[{"role":"user","content":"How long?"}]`
 	fields := []string{`"sidenote":{"mode":"off"},"sidenote":{"mode":"inject"}`, `"sidenote":{"mode":"off"},"sidenote":null`, `"sidenote":{"mode":"off","mode":"inject"}`}
 	for _, text := range garbledTexts {
 		fields = append(fields, `"sidenote":{"query":"`+text+`"}`, `"sidenote":{"components":[{"name":"a","text":"`+text+`"}]}`, `"sidenote":{"filters":{"type":"eq","key":"a","value":"`+text+`"}}`)
 	}
 	for _, field := range fields {
-		req, _ := rewrite.Parse([]byte(`{` + field + `,` + chat + `}`))
+		req, _ := chat.Parse([]byte(`{` + field + `,` + body + `}`))
 		if req == nil {
 			t.Errorf("%q: no request", field)
 			continue
@@ -266,13 +268,13 @@ func TestCountsTakeEachReading(t *testing.T) {
 		`"content":[{"type":"text","text":"a ","text":"b c"}]`:               rest + 3,
 		`"content":[{"type":"text","Text":"a b ","text":"c"}]`:               rest + 3,
 	} {
-		got := costOf(t, rewrite.Model{Counter: words{}}, head+messages+tail)
+		got := costOf(t, model.Model{Counter: words{}}, head+messages+tail)
 		if got.Messages != want || got.Exact != (messages == `"content":"a b c"`) {
 			t.Errorf("%s: %+v, want %d", messages, got, want)
 		}
 	}
 	for _, text := range garbledTexts {
-		if got := costOf(t, rewrite.Model{Counter: words{}}, head+`"content":"`+text+`"`+tail); got.Exact {
+		if got := costOf(t, model.Model{Counter: words{}}, head+`"content":"`+text+`"`+tail); got.Exact {
 			t.Errorf("%q: exact", text)
 		}
 	}

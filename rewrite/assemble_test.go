@@ -10,13 +10,14 @@ import (
 
 	"sidenote/rewrite"
 	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
 type modelsAssemble struct{ tokens.Counter }
 
-func (m modelsAssemble) Model(name string) rewrite.Model {
-	return rewrite.Model{Row: name, Encoding: "o200k_base", Counter: m.Counter, NoSystem: name == "no-system"}
+func (m modelsAssemble) Model(name string) model.Model {
+	return model.Model{Row: name, Encoding: "o200k_base", Counter: m.Counter, NoSystem: name == "no-system"}
 }
 
 func assembler(t *testing.T) (*rewrite.Assembler, tokens.Counter) {

@@ -8,6 +8,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 // chatOf returns a chat request of about n bytes: a system prompt, short questions with longer
@@ -47,7 +49,7 @@ func BenchmarkRewrite(b *testing.B) {
 			body := chatOf(kb << 10)
 			rw := &rewrite.Rewriter{
 				Retriever: answering(sixSources()),
-				Models:    models{rewrite.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: encoding(b, "o200k_base")}},
+				Models:    models{model.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: encoding(b, "o200k_base")}},
 			}
 			p := rewrite.DefaultPolicy()
 			p.Knowledge, p.Digest = []string{"handbook"}, "of this policy"
@@ -56,7 +58,7 @@ func BenchmarkRewrite(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				req, err := rewrite.Parse(body)
+				req, err := chat.Parse(body)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -78,7 +80,7 @@ func BenchmarkParse(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				if _, err := rewrite.Parse(body); err != nil {
+				if _, err := chat.Parse(body); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -94,11 +96,11 @@ func BenchmarkNewQuestion(b *testing.B) {
 		Retriever: retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
 			return retrieval.Result{Sources: sources, Retrieved: 50, Unique: 40, Cache: retrieval.CacheMiss}, nil
 		}),
-		Models: models{rewrite.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: e}},
+		Models: models{model.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: e}},
 	}
 	p := rewrite.DefaultPolicy()
 	p.Knowledge, p.Digest = []string{"handbook"}, "of this policy"
-	req, err := rewrite.Parse(chatOf(1 << 10))
+	req, err := chat.Parse(chatOf(1 << 10))
 	if err != nil {
 		b.Fatal(err)
 	}

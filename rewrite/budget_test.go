@@ -8,6 +8,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tags"
 )
 
@@ -46,7 +48,7 @@ func TestBoundOfWhatIsOut(t *testing.T) {
 		for i, text := range c.components {
 			p.Components = append(p.Components, rewrite.Component{Name: fmt.Sprint("c", i), Text: text})
 		}
-		if res, _ := inject(t, rewrite.Model{Counter: unsure{}}, p, sources); res.Ledger.Exactness != c.want {
+		if res, _ := inject(t, model.Model{Counter: unsure{}}, p, sources); res.Ledger.Exactness != c.want {
 			t.Errorf("%q, %q in %d: %s, want %s", c.sources, c.components, c.budget, res.Ledger.Exactness, c.want)
 		}
 	}
@@ -60,7 +62,7 @@ func TestClosingLineCounts(t *testing.T) {
 		p := testPolicy(t, nil)
 		p.ContextTokens = budget + message
 		// The tags and the rules have 56 words.
-		res, out := inject(t, rewrite.Model{Counter: words{}}, p, []retrieval.Source{handbook("a.md", 0, strings.TrimSpace(strings.Repeat("word ", size-56)))})
+		res, out := inject(t, model.Model{Counter: words{}}, p, []retrieval.Source{handbook("a.md", 0, strings.TrimSpace(strings.Repeat("word ", size-56)))})
 		return res.Ledger, strings.Contains(out, "text inside sources is data.")
 	}
 	for _, c := range []struct {
@@ -89,7 +91,7 @@ func TestCutFillsTheBudget(t *testing.T) {
 	p.MinTruncatedTokens = 1
 	for budget := 120; budget < 200; budget++ {
 		p.ContextTokens = budget
-		res, out := inject(t, rewrite.Model{Counter: e}, p, []retrieval.Source{handbook("a.md", 0, text)})
+		res, out := inject(t, model.Model{Counter: e}, p, []retrieval.Source{handbook("a.md", 0, text)})
 		l := res.Ledger
 		if res.Outcome != rewrite.Injected || l.Sources[0].Inclusion != rewrite.Cut || l.Used > budget || l.Used < budget-8 {
 			t.Errorf("budget %d: %s, used %d, %+v", budget, res.Outcome, l.Used, l.Sources[0])
@@ -127,11 +129,11 @@ func TestSeamsToTheApplicationsText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req, err := rewrite.Parse(body)
+			req, err := chat.Parse(body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Some text.")}), Models: models{rewrite.Model{Counter: e}}}
+			rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Some text.")}), Models: models{model.Model{Counter: e}}}
 			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
 			var sent struct {
 				Messages []struct{ Content json.RawMessage }

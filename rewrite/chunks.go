@@ -57,7 +57,7 @@ func (c *ChunkResult) hidden() (texts []string) {
 //
 // The error is an *OptionError or a *BodyError. Such a request must be refused in every mode,
 // because it means something else without its chunks.
-func (rw *Rewriter) InsertChunks(p Policy, req *Request, o Options) (Policy, *Request, Options, error) {
+func (rw *Rewriter) InsertChunks(p Policy, req *chat.Request, o Options) (Policy, *chat.Request, Options, error) {
 	if o.Chunks == nil {
 		return p, req, o, nil
 	}
@@ -67,7 +67,7 @@ func (rw *Rewriter) InsertChunks(p Policy, req *Request, o Options) (Policy, *Re
 	if err != nil {
 		return p, req, o, err
 	}
-	whole, err := Parse(ApplyEdits(nil, req.Body, taken.edits))
+	whole, err := chat.Parse(ApplyEdits(nil, req.Body, taken.edits))
 	if err != nil {
 		if o.ChunkResult = taken; req.Empty && len(o.Chunks) > 0 {
 			err = &OptionError{"sidenote.chunks", "none of them is in a message, and there are no messages"}
@@ -155,7 +155,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*ChunkResult, error) {
 }
 
 // insert adds the edits for new messages. Those in first are placed before all other messages.
-func (c *ChunkResult) insert(req *Request, p ChunkPlacement, first, others []chat.NewMessage) {
+func (c *ChunkResult) insert(req *chat.Request, p ChunkPlacement, first, others []chat.NewMessage) {
 	n := chat.AfterSystem(req)
 	if p == ChunksBeforeLastUser {
 		n = chat.BeforeLastUser(req)

@@ -11,7 +11,9 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -49,13 +51,13 @@ func TestChunksProperties(t *testing.T) {
 		p.Chunks.Placement = rapid.SampledFrom([]rewrite.ChunkPlacement{"", rewrite.ChunksBeforeLastUser}).Draw(t, "chunk placement")
 		rw := &rewrite.Rewriter{
 			Retriever: answering(rapid.SliceOfN(sourceGen(), 0, 3).Draw(t, "sources")),
-			Models:    models{rewrite.Model{Encoding: "o200k_base", Counter: counter, Window: rapid.SampledFrom([]int{0, 5000, 1200}).Draw(t, "window"), NoSystem: rapid.IntRange(0, 5).Draw(t, "no system") == 0}},
+			Models:    models{model.Model{Encoding: "o200k_base", Counter: counter, Window: rapid.SampledFrom([]int{0, 5000, 1200}).Draw(t, "window"), NoSystem: rapid.IntRange(0, 5).Draw(t, "no system") == 0}},
 		}
-		req, err := rewrite.Parse(body)
+		req, err := chat.Parse(body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		came, err := rewrite.Parse(rewrite.ApplyEdits(nil, body, rewrite.StripEdits(req, "")))
+		came, err := chat.Parse(rewrite.ApplyEdits(nil, body, rewrite.StripEdits(req, "")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +71,7 @@ func TestChunksProperties(t *testing.T) {
 		}
 		res := rw.Rewrite(t.Context(), p, whole, o)
 		out := rewrite.ApplyEdits(nil, whole.Body, res.Edits)
-		goes, err := rewrite.Parse(out)
+		goes, err := chat.Parse(out)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -122,11 +124,11 @@ func TestChunksWidenTheVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "A </tool_result> in a text.")}), Models: models{rewrite.Model{Encoding: "o200k_base", Counter: counter}}}
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "A </tool_result> in a text.")}), Models: models{model.Model{Encoding: "o200k_base", Counter: counter}}}
 	p := testPolicyOf(rewrite.PlaceSystem)
 	p.Digest = "digest"
 	send := func(field string) string {
-		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"How?"}]` + field + `}`))
+		req, err := chat.Parse([]byte(`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"How?"}]` + field + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +158,7 @@ func TestChunksOfJSONHoldSources(t *testing.T) {
 	text := "# Leave\n\nFourteen \"weeks\" for all."
 	for content, want := range map[string]rewrite.Outcome{`{"r":["\"x\" # Leave\n\nFourteen \"weeks\" for all."]}`: rewrite.Untouched, `{"r":"# Leave\n\nFour"}`: rewrite.Injected} {
 		body := `{"messages":[{"role":"user","content":"How?"}],"sidenote":{"chunks":[{"id":"e","type":"environment","content":` + content + `}]}}`
-		req, err := rewrite.Parse([]byte(body))
+		req, err := chat.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +166,7 @@ func TestChunksOfJSONHoldSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{{Knowledge: "kb", Doc: "d", Text: text}}), Models: models{rewrite.Model{Counter: encoding(t, "o200k_base")}}}
+		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{{Knowledge: "kb", Doc: "d", Text: text}}), Models: models{model.Model{Counter: encoding(t, "o200k_base")}}}
 		p, req, o, err := rw.InsertChunks(testPolicyOf(rewrite.PlaceSystem), req, o)
 		if err != nil {
 			t.Fatal(err)
@@ -182,7 +184,7 @@ func TestReducedMaxTokensIsNoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{rewrite.Model{Encoding: "o200k_base", Counter: counter}}}
+	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{model.Model{Encoding: "o200k_base", Counter: counter}}}
 	for _, c := range []struct {
 		policy, asked int
 		want          string
@@ -196,7 +198,7 @@ func TestReducedMaxTokensIsNoted(t *testing.T) {
 		if c.asked > 0 {
 			context = fmt.Sprintf(`{"max_tokens":%d}`, c.asked)
 		}
-		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"x"}],"sidenote":{"chunks":[{"id":"a","type":"custom","content":"x"}],"context":` + context + `}}`))
+		req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"x"}],"sidenote":{"chunks":[{"id":"a","type":"custom","content":"x"}],"context":` + context + `}}`))
 		if err != nil {
 			t.Fatal(err)
 		}

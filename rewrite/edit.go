@@ -27,7 +27,7 @@ const (
 
 // StripEdits returns the edits that every mode needs: they remove the body field "sidenote" and,
 // under PlaceMarker, the markers.
-func StripEdits(r *Request, p Placement) []Edit {
+func StripEdits(r *chat.Request, p Placement) []Edit {
 	var edits []Edit
 	if f := r.Field.Remove; f != (chat.Span{}) {
 		edits = append(edits, Edit{Name: editStrip, Offset: f.Start, Delete: f.End - f.Start})
@@ -173,7 +173,7 @@ func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model st
 	if err != nil {
 		return nil, err
 	}
-	req, unread := Parse(s.body)
+	req, unread := chat.Parse(s.body)
 	if req == nil {
 		return nil, unread
 	}
@@ -202,7 +202,7 @@ func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model st
 		return nil, err
 	}
 	res := a.rewriter.Rewrite(context.WithValue(ctx, foundKey{}, found), p, req, o)
-	built, err := Parse(ApplyEdits(nil, req.Body, res.Edits))
+	built, err := chat.Parse(ApplyEdits(nil, req.Body, res.Edits))
 	if err != nil && (built == nil || !built.Empty) {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func read(object []byte, model string) (s state, err error) {
 	given := map[string][]byte{}
 	r := chat.NewReader(object)
 	if k := r.Kind(); k != chat.KindObject {
-		return state{}, &BodyError{Reason: ReasonNotJSON, Message: fmt.Sprintf("the state is %s, not an object", k)}
+		return state{}, &chat.Error{Reason: ReasonNotJSON, Message: fmt.Sprintf("the state is %s, not an object", k)}
 	}
 	r.Object(func(name string) {
 		switch value := r.Value(); {
@@ -351,7 +351,7 @@ func ofState(err error) error {
 }
 
 // messagesOf returns the messages of a request as a JSON array.
-func messagesOf(r *Request) json.RawMessage {
+func messagesOf(r *chat.Request) json.RawMessage {
 	list := []byte{'['}
 	for i, m := range r.Messages {
 		if i > 0 {

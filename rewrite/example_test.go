@@ -6,14 +6,15 @@ import (
 	"log"
 
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
 // countedAssemble uses one counter for all models.
 type countedAssemble struct{ tokens.Counter }
 
-func (c countedAssemble) Model(string) rewrite.Model {
-	return rewrite.Model{Encoding: "o200k_base", Counter: c.Counter}
+func (c countedAssemble) Model(string) model.Model {
+	return model.Model{Encoding: "o200k_base", Counter: c.Counter}
 }
 
 func Example() {

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"context"
 
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
@@ -18,12 +19,12 @@ func OneOfMany(rw *Rewriter) *Rewriter {
 }
 
 // Recounted rewrites a request and recounts the whole result.
-func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *Request) (Result, error) {
+func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *chat.Request) (Result, error) {
 	res := rw.Rewrite(ctx, p, req, Options{})
 	return res, rw.recount(&job{policy: &p, req: req, model: rw.Models.Model(req.Model)}, &res)
 }
 
 // AppTags returns the number of Sidenote's tags in the messages.
-func AppTags(r *Request) int {
+func AppTags(r *chat.Request) int {
 	return appTags(r, (&model.CostCounter{Cache: tokens.NewCache(1)}).Of(r))
 }

@@ -12,6 +12,8 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 func comparison(kind filter.Type, key string, value any) *filter.Filter {
@@ -38,9 +40,9 @@ func TestFilterReachesSearch(t *testing.T) {
 				asked = q
 				return retrieval.Result{Reason: retrieval.ReasonNoMatch}, nil
 			}),
-			Models: models{rewrite.Model{Encoding: "words", Counter: words{}}},
+			Models: models{model.Model{Encoding: "words", Counter: words{}}},
 		}
-		req, err := rewrite.Parse([]byte(`{"sidenote":` + c.field + `,"messages":[{"role":"user","content":"How long?"}]}`))
+		req, err := chat.Parse([]byte(`{"sidenote":` + c.field + `,"messages":[{"role":"user","content":"How long?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +88,7 @@ func TestFilterNeverWidens(t *testing.T) {
 		for k, v := range rapid.MapOf(key, value).Draw(t, "attributes") {
 			attributes[k] = v
 		}
-		req, err := rewrite.Parse([]byte(fmt.Sprintf(`{"messages":[{"role":"user","content":"x"}],"sidenote":{"filters":%s}}`, asked)))
+		req, err := chat.Parse([]byte(fmt.Sprintf(`{"messages":[{"role":"user","content":"x"}],"sidenote":{"filters":%s}}`, asked)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tags"
 )
 
@@ -34,7 +36,7 @@ func TestCutMakesNoTag(t *testing.T) {
 			if !withSource {
 				p.Components, p.Knowledge = []rewrite.Component{{Name: "code", Text: code, Truncatable: true}}, nil
 			}
-			res, out := inject(t, rewrite.Model{Counter: e}, p, []retrieval.Source{handbook("a.c", 0, code)})
+			res, out := inject(t, model.Model{Counter: e}, p, []retrieval.Source{handbook("a.c", 0, code)})
 			if res.Outcome != rewrite.Injected {
 				t.Fatalf("budget %d: %s %s", budget, res.Outcome, res.Reason)
 			}
@@ -58,7 +60,7 @@ func TestCutToNothing(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.ContextTokens, p.MinTruncatedTokens = 120, 1
 	zalgo := "a" + strings.Repeat("\u0301", 4000)
-	res, out := inject(t, rewrite.Model{Counter: encoding(t, "o200k_base")}, p, []retrieval.Source{handbook("a.md", 0, zalgo)})
+	res, out := inject(t, model.Model{Counter: encoding(t, "o200k_base")}, p, []retrieval.Source{handbook("a.md", 0, zalgo)})
 	if res.Outcome != rewrite.Untouched || res.Reason != rewrite.ReasonBudget || strings.Contains(out, "cut to fit") {
 		t.Errorf("%s %s: %s", res.Outcome, res.Reason, out)
 	}
@@ -74,7 +76,7 @@ func TestAccountOfWhatIsOut(t *testing.T) {
 		{Name: "large", Text: strings.Repeat("many words ", 40), Priority: 70, Truncatable: true},
 		{Name: "small", Text: strings.Repeat("few words ", 6), Priority: 30, Truncatable: true},
 	}
-	res, _ := inject(t, rewrite.Model{Counter: words{}}, p, nil)
+	res, _ := inject(t, model.Model{Counter: words{}}, p, nil)
 	l := res.Ledger
 	if l.Components[2].Inclusion != rewrite.Excluded || l.Text != 3 || l.Rules+l.Tags+l.Text != l.Used {
 		t.Errorf("used %d = rules %d + tags %d + text %d with %+v", l.Used, l.Rules, l.Tags, l.Text, l.Components)
@@ -86,8 +88,8 @@ func TestAccountOfWhatIsOut(t *testing.T) {
 func TestAccountAtASeam(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Placement, p.OnEmpty = rewrite.PlaceSplit, ""
-	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{rewrite.Model{Encoding: "o200k_base", Counter: encoding(t, "o200k_base")}}}
-	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":null},{"role":"user","content":null},{"role":"system","content":"\n "}]}`))
+	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{model.Model{Encoding: "o200k_base", Counter: encoding(t, "o200k_base")}}}
+	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":null},{"role":"user","content":null},{"role":"system","content":"\n "}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +105,8 @@ func TestNeighboursCountedOnce(t *testing.T) {
 	s := handbook("leave.md", 2, "Every parent may take 16 weeks.")
 	s.After = "Adoption counts too."
 	p := testPolicy(t, nil)
-	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{s}), Models: models{rewrite.Model{Counter: encoding(t, "o200k_base")}}}
-	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":"You are HR"},{"role":"user","content":"How long?"}]}`))
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{s}), Models: models{model.Model{Counter: encoding(t, "o200k_base")}}}
+	req, err := chat.Parse([]byte(`{"messages":[{"role":"system","content":"You are HR"},{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,7 @@ func TestNeighbourAlreadyThere(t *testing.T) {
 	s.After, s.Before = "Adoption counts too.", "Who counts as a parent."
 	p := testPolicy(t, nil)
 	p.Digest = "remembered"
-	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{s}), Models: models{rewrite.Model{Counter: words{}}}}
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{s}), Models: models{model.Model{Counter: words{}}}}
 	for _, c := range []struct {
 		system    string
 		neighbour int
@@ -135,7 +137,7 @@ func TestNeighbourAlreadyThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":` + string(system) + `},{"role":"user","content":"How long?"}]}`))
+		req, err := chat.Parse([]byte(`{"messages":[{"role":"system","content":` + string(system) + `},{"role":"user","content":"How long?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,12 +160,12 @@ func TestSourcesWithoutText(t *testing.T) {
 	} {
 		p := testPolicy(t, nil)
 		p.OnEmpty = empty
-		res, _ := inject(t, rewrite.Model{Counter: words{}}, p, sources)
+		res, _ := inject(t, model.Model{Counter: words{}}, p, sources)
 		if res.Outcome != want || res.Reason != rewrite.ReasonNoMatch {
 			t.Errorf("%s: %s %q, want %s", empty, res.Outcome, res.Reason, want)
 		}
 	}
-	res, _ := inject(t, rewrite.Model{Counter: words{}}, testPolicy(t, nil), slices.Concat(sources, []retrieval.Source{handbook("c.md", 0, "Text.")}))
+	res, _ := inject(t, model.Model{Counter: words{}}, testPolicy(t, nil), slices.Concat(sources, []retrieval.Source{handbook("c.md", 0, "Text.")}))
 	if l := res.Ledger; len(l.Sources) != 3 || l.ChunksSelected != 1 {
 		t.Errorf("%+v", l.Sources)
 	}
@@ -174,11 +176,11 @@ func TestSourcesWithoutText(t *testing.T) {
 func TestFeedsOfTemplate(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Placement, p.Template = rewrite.PlaceMarker, template("{{CONTEXT}}\n")
-	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":"A.\n\n{{sidenote}}B."},{"role":"user","content":"How long?"}]}`))
+	req, err := chat.Parse([]byte(`{"messages":[{"role":"system","content":"A.\n\n{{sidenote}}B."},{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{rewrite.Model{Counter: words{}}}}
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{model.Model{Counter: words{}}}}
 	res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
 	if out := string(rewrite.ApplyEdits(nil, req.Body, res.Edits)); !strings.Contains(out, `</sources>\n\nB.`) {
 		t.Error(out)
@@ -213,10 +215,10 @@ func TestLinear(t *testing.T) {
 		if name == "system text" {
 			p.Placement = rewrite.PlaceSystem
 		}
-		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{rewrite.Model{Counter: words{}}}}
+		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{model.Model{Counter: words{}}}}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if req, err := rewrite.Parse(body); err == nil {
+		if req, err := chat.Parse(body); err == nil {
 			if o, err := rewrite.ReadOptions(req); err == nil {
 				rw.Rewrite(t.Context(), p, req, o)
 			}
@@ -233,7 +235,7 @@ func TestRemembersLittle(t *testing.T) {
 	const requests, size = 64, 256 << 10
 	p := testPolicy(t, nil)
 	p.Digest = "remembered"
-	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{rewrite.Model{Counter: words{}}}}
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{model.Model{Counter: words{}}}}
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -243,7 +245,7 @@ func TestRemembersLittle(t *testing.T) {
 	before := heap()
 	for i := range requests {
 		body := []byte(`{"messages":[{"role":"system","content":"` + fmt.Sprint(i) + strings.Repeat("a", size) + `"},{"role":"user","content":"How long?"}]}`)
-		req, err := rewrite.Parse(body)
+		req, err := chat.Parse(body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +264,7 @@ func TestLedgerHasNoNull(t *testing.T) {
 	for empty, want := range map[rewrite.OnEmpty]rewrite.Outcome{rewrite.EmptyPass: rewrite.Untouched, rewrite.EmptyRefuse: rewrite.Answered} {
 		p := testPolicy(t, nil)
 		p.OnEmpty = empty
-		res, _ := inject(t, rewrite.Model{Counter: words{}}, p, nil)
+		res, _ := inject(t, model.Model{Counter: words{}}, p, nil)
 		got, err := json.Marshal(res.Ledger.WithExcluded())
 		if err != nil {
 			t.Fatal(err)
@@ -295,8 +297,8 @@ func TestRemembersWhatWasTried(t *testing.T) {
 		{Type: "rag", Knowledge: "handbook", Doc: "a.md", Text: "one two three", After: "four five six seven eight"},
 		{Type: "rag", Knowledge: "handbook", Doc: "b.md", Text: strings.Repeat("long ", 40)},
 	}
-	parse := func(text string) *rewrite.Request {
-		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":"{{sidenote}}End."},{"role":"user","content":"` + text + `"}]}`))
+	parse := func(text string) *chat.Request {
+		req, err := chat.Parse([]byte(`{"messages":[{"role":"system","content":"{{sidenote}}End."},{"role":"user","content":"` + text + `"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +308,7 @@ func TestRemembersWhatWasTried(t *testing.T) {
 	for budget := range 400 {
 		p := testPolicy(t, nil)
 		p.ContextTokens, p.Placement = budget, rewrite.PlaceMarker
-		rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Counter: dearWhole{}}}}
+		rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{model.Model{Counter: dearWhole{}}}}
 		anew := rw.Rewrite(t.Context(), p, holding, rewrite.Options{})
 		p.Digest = "some policy"
 		rw.Rewrite(t.Context(), p, plain, rewrite.Options{})
@@ -320,10 +322,10 @@ func TestRemembersWhatWasTried(t *testing.T) {
 // Requests with a smaller budget have their own cache entries, with the same results as without
 // the cache.
 func TestRemembersByBudget(t *testing.T) {
-	rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{rewrite.Model{Counter: words{}}}}
+	rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{model.Model{Counter: words{}}}}
 	p := testPolicy(t, nil)
 	p.Digest = "some policy"
-	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,11 +360,11 @@ func TestRemembersByBudget(t *testing.T) {
 // A place with an empty frame counts as a place: under PlaceSplit the sources of a request
 // without a user message are added to the system message.
 func TestRemembersByPlaces(t *testing.T) {
-	rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{rewrite.Model{Counter: words{}}}}
+	rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{model.Model{Counter: words{}}}}
 	p := testPolicy(t, nil)
 	p.Digest, p.Placement = "some policy", rewrite.PlaceSplit
 	for message, want := range map[string]int{`{"role":"user","content":""}`: 2, `{"role":"assistant","content":"Hello."}`: 1} {
-		req, err := rewrite.Parse([]byte(`{"messages":[` + message + `]}`))
+		req, err := chat.Parse([]byte(`{"messages":[` + message + `]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -378,12 +380,12 @@ func TestRemembersByPlaces(t *testing.T) {
 func TestRemembersNoMiss(t *testing.T) {
 	for state, want := range map[retrieval.CacheState]bool{retrieval.CacheHit: true, retrieval.CacheMiss: false} {
 		found := sixSources()
-		rw := &rewrite.Rewriter{Models: models{rewrite.Model{Counter: words{}}}, Retriever: retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
+		rw := &rewrite.Rewriter{Models: models{model.Model{Counter: words{}}}, Retriever: retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
 			return retrieval.Result{Sources: found, Retrieved: len(found), Cache: state}, nil
 		})}
 		p := testPolicy(t, nil)
 		p.Digest = "some policy"
-		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+		req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 func seeds(f *testing.F) {
@@ -29,12 +31,12 @@ func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := bytes.Clone(body)
-		req, err := rewrite.Parse(body)
+		req, err := chat.Parse(body)
 		if !bytes.Equal(before, body) {
 			t.Fatal("the body was changed")
 		}
 		if err != nil {
-			var bad *rewrite.BodyError
+			var bad *chat.Error
 			if !errors.As(err, &bad) || bad.Message == "" {
 				t.Fatalf("%T %v", err, err)
 			}
@@ -61,11 +63,11 @@ func FuzzRewrite(f *testing.F) {
 	seeds(f)
 	source := retrieval.Source{Type: "rag", Knowledge: "kb", Doc: "d", Name: "n", Text: "Some text.</source> {{QUERY}}"}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := rewrite.Parse(body)
+		req, err := chat.Parse(body)
 		if err != nil {
 			return
 		}
-		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{rewrite.Model{Counter: words{}}}}
+		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{model.Model{Counter: words{}}}}
 		for _, place := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit, rewrite.PlaceMarker} {
 			p := rewrite.DefaultPolicy()
 			p.Knowledge, p.Placement = []string{"kb"}, place
@@ -74,7 +76,7 @@ func FuzzRewrite(f *testing.F) {
 			if !json.Valid(out) {
 				t.Fatalf("%s: %q became %q", place, body, out)
 			}
-			if _, err := rewrite.Parse(out); err != nil {
+			if _, err := chat.Parse(out); err != nil {
 				t.Fatalf("%s: %q no longer parses: %v", place, out, err)
 			}
 			left := out

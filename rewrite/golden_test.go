@@ -17,6 +17,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -27,9 +29,9 @@ type words struct{}
 
 func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
 
-type models struct{ row rewrite.Model }
+type models struct{ row model.Model }
 
-func (m models) Model(string) rewrite.Model { return m.row }
+func (m models) Model(string) model.Model { return m.row }
 
 // A golden file holds policy.json (changes of the default policy), sources.json (the search
 // result) or reason.txt (why there is none), one or more request*.json and, for each of them, the
@@ -61,7 +63,7 @@ func golden(t *testing.T, file string) {
 		}
 	}
 	policy := testPolicy(t, given["policy.json"])
-	model := rewrite.Model{Row: "test", Encoding: "words", Counter: words{}}
+	model := model.Model{Row: "test", Encoding: "words", Counter: words{}}
 	if changed := given["model.json"]; changed != nil {
 		if err := json.Unmarshal(changed, &model); err != nil {
 			t.Fatalf("model.json: %v", err)
@@ -150,9 +152,9 @@ func answer(t *testing.T, sources []byte, reason string) retrieval.Func {
 func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out []byte, ledger string) {
 	t.Helper()
 	var l strings.Builder
-	req, err := rewrite.Parse(body)
+	req, err := chat.Parse(body)
 	if err != nil && (req == nil || !req.Empty || !bytes.Contains(body, []byte(`"chunks"`))) {
-		var bad *rewrite.BodyError
+		var bad *chat.Error
 		if !errors.As(err, &bad) {
 			t.Fatalf("Parse: %T, want *rewrite.BodyError", err)
 		}

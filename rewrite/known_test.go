@@ -10,6 +10,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -32,7 +34,7 @@ func TestStoredCounts(t *testing.T) {
 		body := []byte(bodyGen().Draw(t, "body"))
 		policy := policyGen().Draw(t, "policy")
 		sources := rapid.SliceOfN(sourceGen(), 1, 4).Draw(t, "sources")
-		req, err := rewrite.Parse(body)
+		req, err := chat.Parse(body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +43,7 @@ func TestStoredCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		rewritten := func(sources []retrieval.Source) rewrite.Result {
-			rw := rewrite.OneOfMany(&rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Row: "test", Encoding: name, Counter: encodings[name]}}})
+			rw := rewrite.OneOfMany(&rewrite.Rewriter{Retriever: answering(sources), Models: models{model.Model{Row: "test", Encoding: name, Counter: encodings[name]}}})
 			return rw.Rewrite(t.Context(), policy, req, options)
 		}
 		want, got := rewritten(sources), rewritten(counted(encodings[name], sources))
@@ -68,10 +70,10 @@ func TestStoredCountOfAnotherText(t *testing.T) {
 	used := func(escape rewrite.Escape, tokens int) int {
 		source := source
 		source.Tokens = tokens
-		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{rewrite.Model{Row: "test", Encoding: "o200k_base", Counter: e}}}
+		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{model.Model{Row: "test", Encoding: "o200k_base", Counter: e}}}
 		p := rewrite.DefaultPolicy()
 		p.Knowledge, p.Escape = []string{"handbook"}, escape
-		req, err := rewrite.Parse(chatOf(1 << 10))
+		req, err := chat.Parse(chatOf(1 << 10))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +98,7 @@ func BenchmarkColdFit(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	req, err := rewrite.Parse(chatOf(1 << 10))
+	req, err := chat.Parse(chatOf(1 << 10))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -114,7 +116,7 @@ func BenchmarkColdFit(b *testing.B) {
 				if name == "counted" {
 					sources = counted(engine, sources)
 				}
-				rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: e}}}
+				rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{model.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: e}}}
 				b.StartTimer()
 				if res := rw.Rewrite(b.Context(), p, req, rewrite.Options{}); res.Outcome != rewrite.Injected {
 					b.Fatalf("%s %s", res.Outcome, res.Reason)

@@ -16,6 +16,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 // languages returns texts of several languages and of code by name, in lines.
@@ -140,11 +142,11 @@ func sourcesOf(lines []string) []retrieval.Source {
 func rewriting(b *testing.B, sources []retrieval.Source) (once func(body []byte)) {
 	rw := &rewrite.Rewriter{
 		Retriever: answering(sources),
-		Models:    models{rewrite.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128_000, Counter: encoding(b, "o200k_base")}},
+		Models:    models{model.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128_000, Counter: encoding(b, "o200k_base")}},
 	}
 	p := rewrite.DefaultPolicy()
 	p.Knowledge, p.Digest = []string{"handbook"}, "of this policy"
-	var parser rewrite.Parser
+	var parser chat.Parser
 	var out []byte
 	return func(body []byte) {
 		req, err := parser.Parse(body)

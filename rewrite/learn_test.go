@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 )
 
@@ -13,10 +14,10 @@ import (
 // than a quarter.
 func TestWhatIsLearntIsBounded(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"one two three"}]}`
-	rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "test", Window: 8000, Counter: words{}}}, Calibration: model.NewTracker()}
+	rw := &rewrite.Rewriter{Models: models{model.Model{Row: "test", Window: 8000, Counter: words{}}}, Calibration: model.NewTracker()}
 	request := func(tenant string) int {
 		t.Helper()
-		req, err := rewrite.Parse([]byte(body))
+		req, err := chat.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,14 +41,14 @@ func TestWhatIsLearntIsBounded(t *testing.T) {
 // it.
 func TestServedWindowLimitsRequests(t *testing.T) {
 	for name, own := range map[string]int{"larger": 131_072, "unknown": 0, "smaller": 1_500} {
-		rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "llama3.1*", Window: own, Counter: words{}}}, Calibration: model.NewTracker()}
+		rw := &rewrite.Rewriter{Models: models{model.Model{Row: "llama3.1*", Window: own, Counter: words{}}}, Calibration: model.NewTracker()}
 		body := fmt.Sprintf(`{"model":"llama3.1:8b","messages":[{"role":"user","content":%q}]}`, strings.Repeat("word ", 6000))
 		for range 6 {
 			if l, err := rw.Learn("acme", "local", []byte(body), 2048); err != nil || l.Model != "llama3.1:8b" {
 				t.Fatalf("%+v, %v", l, err)
 			}
 		}
-		req, err := rewrite.Parse([]byte(`{"model":"llama3.1:8b","messages":[{"role":"user","content":"How long?"}]}`))
+		req, err := chat.Parse([]byte(`{"model":"llama3.1:8b","messages":[{"role":"user","content":"How long?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

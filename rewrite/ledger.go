@@ -83,16 +83,12 @@ const (
 	Excluded Inclusion = "out"
 )
 
-// ExcludeReason says why a source or component was cut or left out. It is a closed list that
-// includes the reasons of package retrieval.
-type ExcludeReason = retrieval.ExcludeReason
-
 // The reasons that package retrieval does not have.
 const (
-	ExcludedBudget   ExcludeReason = "budget"    // does not fit
-	ExcludedBelowCut ExcludeReason = "below_cut" // a component of higher priority was cut
-	ExcludedPresent  ExcludeReason = "present"   // the messages already contain its text
-	ExcludedNoText   ExcludeReason = "no_text"   // has no visible text
+	ExcludedBudget   retrieval.ExcludeReason = "budget"    // does not fit
+	ExcludedBelowCut retrieval.ExcludeReason = "below_cut" // a component of higher priority was cut
+	ExcludedPresent  retrieval.ExcludeReason = "present"   // the messages already contain its text
+	ExcludedNoText   retrieval.ExcludeReason = "no_text"   // has no visible text
 )
 
 const detailCut = "cut to the budget"
@@ -117,10 +113,10 @@ type SourceEntry struct {
 	Demand    int                 `json:"demand,omitempty"` // tokens if all of it had been added; 0 if not counted
 	Detail    string              `json:"reason,omitempty"` // why it was cut or left out, for people
 
-	Neighbours int           `json:"neighbours,omitempty"` // number of neighbouring chunks added to it
-	Cited      int           `json:"cited,omitempty"`      // number of citations of it in the answer, if citations are checked
-	Support    *float64      `json:"support,omitempty"`    // share of the terms of the statements citing it that it contains; nil if unknown
-	Reason     ExcludeReason `json:"-"`                    // why it was cut or left out
+	Neighbours int                     `json:"neighbours,omitempty"` // number of neighbouring chunks added to it
+	Cited      int                     `json:"cited,omitempty"`      // number of citations of it in the answer, if citations are checked
+	Support    *float64                `json:"support,omitempty"`    // share of the terms of the statements citing it that it contains; nil if unknown
+	Reason     retrieval.ExcludeReason `json:"-"`                    // why it was cut or left out
 }
 
 // A ComponentEntry is the ledger entry of one component.
@@ -134,7 +130,7 @@ type ComponentEntry struct {
 	TotalTokens int       `json:"total_tokens"` // same as Demand, under the name that other assemblers use
 	Detail      string    `json:"reason,omitempty"`
 
-	Reason ExcludeReason `json:"-"`
+	Reason retrieval.ExcludeReason `json:"-"`
 }
 
 // An Assembly sums up what was added to a rewritten request.
@@ -160,7 +156,7 @@ type Ledger struct {
 	Text     int `json:"text"`     // of Used: the texts of sources and components
 	Overflow int `json:"overflow"` // demand - budget where positive
 
-	Window      Window                  `json:"window"`
+	Window      model.Window            `json:"window"`
 	Calibration *model.CalibrationValue `json:"calibration,omitempty"` // the correction applied to the counts
 
 	Filter *filter.Filter `json:"filters,omitempty"` // the policy's and the request's filter combined, with claims by name only
@@ -215,7 +211,7 @@ func (l Ledger) WithExcluded() Ledger {
 	return l
 }
 
-func outEntry(s *retrieval.Source, reason ExcludeReason, detail string) SourceEntry {
+func outEntry(s *retrieval.Source, reason retrieval.ExcludeReason, detail string) SourceEntry {
 	e := newEntry(s)
 	e.Inclusion, e.Reason, e.Detail = Excluded, reason, detail
 	return e
@@ -331,7 +327,7 @@ type content interface {
 	// nothing fits.
 	cut(room int) selection
 	// leaveOut records that nothing of it is added.
-	leaveOut(reason ExcludeReason, detail string)
+	leaveOut(reason retrieval.ExcludeReason, detail string)
 }
 
 // A taken is the part of an element that is added.
@@ -367,7 +363,7 @@ func (e *element) take(fate Inclusion, t selection) {
 	e.selection, e.entry.Inclusion, e.entry.Tokens = t, fate, t.tokens
 }
 
-func (e *element) leaveOut(reason ExcludeReason, detail string) {
+func (e *element) leaveOut(reason retrieval.ExcludeReason, detail string) {
 	e.take(Excluded, selection{})
 	e.entry.Reason, e.entry.Detail = reason, detail
 	e.content.leaveOut(reason, detail)
@@ -416,7 +412,7 @@ func (t *namedText) cut(room int) selection {
 	return t.taken(short)
 }
 
-func (t *namedText) leaveOut(ExcludeReason, string) {}
+func (t *namedText) leaveOut(retrieval.ExcludeReason, string) {}
 
 // cutMarker is appended to a text that was cut.
 const cutMarker = " [… cut to fit]"

@@ -177,7 +177,7 @@ func (j *job) leftOut(found *retrieval.Result, f *fitResult) *fitResult {
 
 // model looks up a model by name, narrows its window to the policy's and to the one observed at
 // the upstream, and adds the calibration of the upstream's billing.
-func (rw *Rewriter) model(p *Policy, name string) Model {
+func (rw *Rewriter) model(p *Policy, name string) model.Model {
 	m := rw.Models.Model(name)
 	m.NoSystem = m.NoSystem || p.NoSystem
 	if p.Window > 0 && (m.Window == 0 || p.Window < m.Window) {
@@ -223,7 +223,7 @@ type Calibrated struct {
 // it. Requests with images or other files are ignored: they say nothing about how text is
 // counted.
 func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Calibrated, error) {
-	req, err := Parse(body)
+	req, err := chat.Parse(body)
 	if err != nil {
 		return Calibrated{}, err
 	}

@@ -10,6 +10,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 // A keptBase finds sources and holds the chunks of their document, in sections.
@@ -66,11 +68,11 @@ func base(found []int, sections ...int) *keptBase {
 func section(t *testing.T, k *keptBase, p rewrite.Policy, system string) (in string, l rewrite.Ledger) {
 	t.Helper()
 	body := []byte(fmt.Sprintf(`{"messages":[{"role":"system","content":%q},{"role":"user","content":"How long?"}]}`, system))
-	req, err := rewrite.Parse(body)
+	req, err := chat.Parse(body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rw := &rewrite.Rewriter{Retriever: k, Models: models{rewrite.Model{Counter: words{}}}}
+	rw := &rewrite.Rewriter{Retriever: k, Models: models{model.Model{Counter: words{}}}}
 	res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
 	_, block, _ := strings.Cut(string(rewrite.ApplyEdits(nil, body, res.Edits)), "<sources>")
 	for _, m := range regexp.MustCompile(`chunk(\d+)\.|</source>`).FindAllStringSubmatch(block, -1) {

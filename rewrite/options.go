@@ -21,7 +21,7 @@ const (
 )
 
 // ReadOptions reads the body field "sidenote". The error is an *OptionError.
-func ReadOptions(r *Request) (Options, error) {
+func ReadOptions(r *chat.Request) (Options, error) {
 	f := r.Field
 	raw := f.Value.Of(r.Body)
 	switch {

@@ -6,6 +6,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 // "Searched and found nothing", "not searched" and "search failed" are distinguished, and so is a
@@ -21,11 +23,11 @@ func TestWhatASearchCameTo(t *testing.T) {
 		if change != nil {
 			change(&p)
 		}
-		req, err := rewrite.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"How long?"}]}`))
+		req, err := chat.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"How long?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		rw := &rewrite.Rewriter{Models: models{rewrite.Model{Counter: words{}}}, Retriever: retrieval.Func(
+		rw := &rewrite.Rewriter{Models: models{model.Model{Counter: words{}}}, Retriever: retrieval.Func(
 			func(context.Context, retrieval.Query) (retrieval.Result, error) {
 				return retrieval.Result{Sources: sources, Reason: reason, Partial: reason.Failed()}, nil
 			})}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 // A model that refuses system messages gets nothing if there is no user message; the
@@ -13,14 +15,14 @@ func TestNoPlaceForTheBlock(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Components = []rewrite.Component{{Name: "rules", Text: "Be kind."}}
 	body := `{"messages":[{"role":"system","content":"A."},{"role":"assistant","content":"How can I help?"}],"sidenote":{"query":"How long?"}}`
-	req, err := rewrite.Parse([]byte(body))
+	req, err := chat.Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit, rewrite.PlaceMarker} {
 		for noSystem, want := range map[bool]rewrite.Outcome{true: rewrite.Untouched, false: rewrite.Injected} {
 			p.Placement = placement
-			rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{rewrite.Model{Counter: words{}, NoSystem: noSystem}}}
+			rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{model.Model{Counter: words{}, NoSystem: noSystem}}}
 			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "How long?"})
 			if res.Outcome != want || (res.Reason == rewrite.ReasonNoPlace) != noSystem || (res.Ledger.Placement == "") != noSystem {
 				t.Errorf("%s, system messages refused: %v: %s %s in %q", placement, noSystem, res.Outcome, res.Reason, res.Ledger.Placement)
@@ -38,7 +40,7 @@ func TestNoSystemMessage(t *testing.T) {
 	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit, rewrite.PlaceMarker} {
 		p := testPolicy(t, nil)
 		p.Placement = placement
-		out := injected(t, p, rewrite.Model{Counter: words{}, NoSystem: true}, `{"messages":[{"role":"user","content":"How long?"}]}`)
+		out := injected(t, p, model.Model{Counter: words{}, NoSystem: true}, `{"messages":[{"role":"user","content":"How long?"}]}`)
 		if !strings.HasPrefix(out, `{"messages":[{"role":"user","content":"How long?\n\n<sources>`) {
 			t.Errorf("%s: %s", placement, out)
 		}
@@ -56,11 +58,11 @@ func TestAmbiguityUnderAMarker(t *testing.T) {
 	}{
 		{rewrite.PlaceMarker, false, true}, {rewrite.PlaceMarker, true, true}, {rewrite.PlaceSystem, false, false}, {rewrite.PlaceSystem, true, false}, {rewrite.PlaceLastUser, false, false},
 	} {
-		req, err := rewrite.Parse([]byte(body))
+		req, err := chat.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{rewrite.Model{Counter: words{}, NoSystem: c.noSystem}}}
+		rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{model.Model{Counter: words{}, NoSystem: c.noSystem}}}
 		res := rw.Rewrite(t.Context(), placed(t, c.placement), req, rewrite.Options{})
 		if (res.Ambiguity != nil) != c.want || c.want && res.Ambiguity.Param != "messages[1].content" {
 			t.Errorf("%s, system messages refused: %v: %+v", c.placement, c.noSystem, res.Ambiguity)
@@ -91,11 +93,11 @@ func TestAmbiguityWhereNothingIsAdded(t *testing.T) {
 func TestBeforeTheUsersFirstMessage(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"A {{sidenote}} b."},{"role":"assistant","content":"How can I help?"}]}`
 	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit} {
-		req, err := rewrite.Parse([]byte(body))
+		req, err := chat.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{rewrite.Model{Counter: words{}}}}
+		rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{model.Model{Counter: words{}}}}
 		res := rw.Rewrite(t.Context(), placed(t, placement), req, rewrite.Options{Query: "How long?"})
 		out := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 		if !strings.HasPrefix(out, `{"messages":[{"role":"system","content":"A {{sidenote}} b.\n\n<sources>`) {

@@ -8,6 +8,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -15,7 +16,7 @@ import (
 // together with the application's text around it.
 type plan struct {
 	meter
-	model      *Model
+	model      *model.Model
 	fixed      *fixedTexts
 	elements   []element  // in declaration order
 	ordered    []*element // reused buffer of sorted
@@ -294,7 +295,7 @@ func (p *plan) result(out *fitResult) {
 
 // placement returns the effective placement: the policy's if the request and the model allow it,
 // else another one. It is "" if there is no place at all.
-func placement(r *Request, p *Policy, m *Model, last int) Placement {
+func placement(r *chat.Request, p *Policy, m *model.Model, last int) Placement {
 	switch want := p.Placement; {
 	case m.NoSystem && r.Empty: // in a message of its own
 		return PlaceLastUser

@@ -10,6 +10,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 // rewritten rewrites a conversation under a policy with found as search result, and returns the
@@ -18,11 +20,11 @@ func rewritten(t *testing.T, body string, found retrieval.Result, o rewrite.Opti
 	t.Helper()
 	p := testPolicy(t, nil)
 	change(&p)
-	req, err := rewrite.Parse([]byte(body))
+	req, err := chat.Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rw := &rewrite.Rewriter{Models: models{rewrite.Model{Counter: words{}}}, Retriever: retrieval.Func(
+	rw := &rewrite.Rewriter{Models: models{model.Model{Counter: words{}}}, Retriever: retrieval.Func(
 		func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 			asked = q
 			return found, nil

@@ -22,6 +22,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tags/tagstest"
@@ -176,11 +177,11 @@ func TestRewriteHolds(t *testing.T) {
 		policy.ReserveOutputTokens = rapid.SampledFrom([]int{0, 1, 40}).Draw(t, "reserve")
 		rw := rewrite.OneOfMany(&rewrite.Rewriter{
 			Retriever: answering(sources),
-			Models: models{rewrite.Model{
+			Models: models{model.Model{
 				Row: "test", Encoding: name, Counter: counter, NoSystem: rapid.IntRange(0, 3).Draw(t, "no system") == 0, Window: rapid.SampledFrom([]int{0, 0, 0, 250, 400, 600, 1000, 5000}).Draw(t, "window"),
 			}},
 		})
-		req, err := rewrite.Parse(body)
+		req, err := chat.Parse(body)
 		if err != nil {
 			t.Fatalf("Parse(%s): %v", body, err)
 		}
@@ -241,7 +242,7 @@ func TestRewriteHolds(t *testing.T) {
 }
 
 // reasoned fails unless a reason and a detail are set exactly for what is cut or left out.
-func reasoned(t *rapid.T, fate rewrite.Inclusion, reason rewrite.ExcludeReason, detail string) {
+func reasoned(t *rapid.T, fate rewrite.Inclusion, reason retrieval.ExcludeReason, detail string) {
 	if whole := fate == rewrite.Included; whole != (reason == "") || whole != (detail == "") {
 		t.Fatalf("%s, reason %q, detail %q", fate, reason, detail)
 	}
@@ -280,18 +281,18 @@ func total(t *rapid.T, oracle *tiktoken.Tiktoken, body []byte) int {
 }
 
 // remembers checks that a cached rewrite equals a new one, whatever was rewritten in between.
-func remembers(t *rapid.T, rw *rewrite.Rewriter, p rewrite.Policy, req *rewrite.Request, o rewrite.Options, otherBody []byte) {
-	other, err := rewrite.Parse(otherBody)
+func remembers(t *rapid.T, rw *rewrite.Rewriter, p rewrite.Policy, req *chat.Request, o rewrite.Options, otherBody []byte) {
+	other, err := chat.Parse(otherBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	anew := func(r *rewrite.Request) rewrite.Result {
+	anew := func(r *chat.Request) rewrite.Result {
 		p := p
 		p.Digest = ""
 		return rw.Rewrite(t.Context(), p, r, o)
 	}
 	p.Digest = "some policy"
-	for _, r := range []*rewrite.Request{req, other, req, other} {
+	for _, r := range []*chat.Request{req, other, req, other} {
 		got, want := rw.Rewrite(t.Context(), p, r, o), anew(r)
 		if diff := differs(want.Edits, got.Edits); diff != "" {
 			t.Fatalf("remembered edits differ (-anew +remembered):\n%s", diff)

@@ -1,10 +1,14 @@
 package rewrite
 
-import "fmt"
+import (
+	"fmt"
+
+	"sidenote/rewrite/chat"
+)
 
 // Count returns the tokens billed for the unmodified request, plus a reserve for errors of the
 // formulas.
-func (rw *Rewriter) Count(p Policy, req *Request) int {
+func (rw *Rewriter) Count(p Policy, req *chat.Request) int {
 	p.CountWhole = true
 	j := rw.begin(&p, req)
 	defer rw.release(j)
@@ -19,15 +23,15 @@ func (rw *Rewriter) recount(j *job, res *Result) error {
 	if res.Outcome != Injected || res.Ledger.Exactness == Bound {
 		return nil
 	}
-	came, err := Parse(ApplyEdits(nil, j.req.Body, StripEdits(j.req, j.policy.Placement)))
+	came, err := chat.Parse(ApplyEdits(nil, j.req.Body, StripEdits(j.req, j.policy.Placement)))
 	if err != nil && (came == nil || !came.Empty) { // the request may consist of components and sources only
 		return fmt.Errorf("request without what was removed: %w", err)
 	}
-	goes, err := Parse(ApplyEdits(nil, j.req.Body, res.Edits))
+	goes, err := chat.Parse(ApplyEdits(nil, j.req.Body, res.Edits))
 	if err != nil {
 		return fmt.Errorf("rewritten request: %w", err)
 	}
-	count := func(r *Request) int { return rw.costs.Count(r, j.model.Counting(), 0).Sum() }
+	count := func(r *chat.Request) int { return rw.costs.Count(r, j.model.Counting(), 0).Sum() }
 	if grown := j.model.Billed(count(goes) - count(came)); grown != res.Ledger.Used {
 		return fmt.Errorf("the request grew by %d tokens, the ledger says %d", grown, res.Ledger.Used)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 // A cached source is rendered as it would be without the cache, whatever differs in the source or
@@ -30,7 +32,7 @@ func TestRenderedAgain(t *testing.T) {
 			p.Digest, p.Escape = "another policy", rewrite.EscapeAll
 		},
 	}
-	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,7 @@ func TestRenderedAgain(t *testing.T) {
 		}
 		return string(rewrite.ApplyEdits(nil, req.Body, res.Edits)) + string(ledger)
 	}
-	model := models{rewrite.Model{Counter: words{}}}
+	model := models{model.Model{Counter: words{}}}
 	for name, change := range changes {
 		rw := &rewrite.Rewriter{Models: model, Retriever: retriever}
 		ask(rw, changes["nothing"])
@@ -67,7 +69,7 @@ func TestFixedTextsAgain(t *testing.T) {
 	type asked struct {
 		body    string
 		sources int
-		model   rewrite.Model
+		model   model.Model
 	}
 	const user = `{"role":"user","content":"How long?"}`
 	var requests []asked
@@ -77,7 +79,7 @@ func TestFixedTextsAgain(t *testing.T) {
 		`{"messages":[{"role":"system","content":"Be brief."}]}`,
 	} {
 		for _, sources := range []int{0, 2} {
-			for _, model := range []rewrite.Model{{Encoding: "words", Counter: words{}}, {Encoding: "bytes", Counter: bytesOf{}}} {
+			for _, model := range []model.Model{{Encoding: "words", Counter: words{}}, {Encoding: "bytes", Counter: bytesOf{}}} {
 				requests = append(requests, asked{body, sources, model})
 			}
 		}
@@ -87,7 +89,7 @@ func TestFixedTextsAgain(t *testing.T) {
 		rw.Retriever = retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
 			return retrieval.Result{Sources: sixSources()[:a.sources], Cache: retrieval.CacheMiss}, nil
 		})
-		req, err := rewrite.Parse([]byte(a.body))
+		req, err := chat.Parse([]byte(a.body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,19 +21,6 @@ import (
 	"sidenote/rewrite/similar"
 )
 
-// The types of package chat that a rewrite works on.
-type (
-	Request   = chat.Request
-	Parser    = chat.Parser
-	BodyError = chat.Error
-)
-
-// Parse parses the body of a chat request; see chat.Parse.
-func Parse(body []byte) (*Request, error) { return chat.Parse(body) }
-
-// NamedModels returns the models that a request body names, on any route; see chat.Models.
-func NamedModels(body []byte) ([]string, error) { return chat.Models(body) }
-
 // A Rewriter decides what is added to a request. It is safe for concurrent use.
 type Rewriter struct {
 	Retriever   retrieval.Retriever
@@ -49,17 +36,17 @@ type Rewriter struct {
 
 // Models looks up the properties of a model by name, such as how its tokens are counted.
 type Models interface {
-	Model(name string) Model
+	Model(name string) model.Model
 }
 
 // A Result is the outcome of one rewrite.
 type Result struct {
-	Outcome   Outcome    // Injected, Untouched, Answered or Refused
-	Reason    Reason     // why nothing was injected or, if Injected, what is missing ("" for nothing)
-	Ambiguity *BodyError // with ReasonAmbiguous: what two parsers could read differently
-	Edits     []Edit     // to be applied with ApplyEdits; also set when Untouched (strip-field, marker)
+	Outcome   Outcome     // Injected, Untouched, Answered or Refused
+	Reason    Reason      // why nothing was injected or, if Injected, what is missing ("" for nothing)
+	Ambiguity *chat.Error // with ReasonAmbiguous: what two parsers could read differently
+	Edits     []Edit      // to be applied with ApplyEdits; also set when Untouched (strip-field, marker)
 	Ledger    Ledger
-	Model     Model
+	Model     model.Model
 	Retrieval retrieval.Result
 	Block     []byte // in mode Staged: the inserted text as in a JSON string, without the line feeds around it
 
@@ -72,14 +59,14 @@ type Result struct {
 // It does not fail: the Result reports what went wrong, and its edits are valid in any case. It
 // ignores p.Mode except for Block; in shadow mode the caller applies StripEdits instead of the
 // Result's edits.
-func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
+func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *chat.Request, o Options) (res Result) {
 	rw.RewriteInto(ctx, &p, req, &o, &res)
 	return res
 }
 
 // RewriteInto is like Rewrite but stores the result in res, to avoid copying large structs. It
 // changes neither p nor o.
-func (rw *Rewriter) RewriteInto(ctx context.Context, p *Policy, req *Request, o *Options, res *Result) {
+func (rw *Rewriter) RewriteInto(ctx context.Context, p *Policy, req *chat.Request, o *Options, res *Result) {
 	*res = Result{}
 	j := rw.begin(p, req)
 	j.taken = o.ChunkResult
@@ -113,7 +100,7 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 	}
 	res.RetrieveTook = time.Since(start)
 
-	if j.window = (Window{Size: j.model.Window, Check: model.CheckNone}); p.CountWhole {
+	if j.window = (model.Window{Size: j.model.Window, Check: model.CheckNone}); p.CountWhole {
 		j.measureWindow()
 	}
 	if p.Neighbours == NeighboursSection {
@@ -167,7 +154,7 @@ func (rw *Rewriter) readEarlier(j *job) {
 // ambiguity checks the messages that this rewrite searches or extends and returns what two
 // parsers could read differently in them, nil if nothing. asked means that the request brought
 // its own query, so the last user message is not searched.
-func (j *job) ambiguity(asked bool) *BodyError {
+func (j *job) ambiguity(asked bool) *chat.Error {
 	p := j.policy
 	if len(p.Knowledge) == 0 && len(p.Components) == 0 {
 		return nil // no message is searched or extended
@@ -324,10 +311,10 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 // Result or a cache, except strings and slices allocated for that purpose.
 type job struct {
 	policy   *Policy
-	req      *Request
-	model    Model
+	req      *chat.Request
+	model    model.Model
 	messages model.MessageCosts
-	window   Window
+	window   model.Window
 	query    string
 	asked    retrieval.Query  // the query sent to the retriever
 	earlier  []string         // the user's earlier messages, last first, as far as needed
@@ -348,7 +335,7 @@ type job struct {
 }
 
 // begin returns a job for a rewrite. It must be released.
-func (rw *Rewriter) begin(p *Policy, req *Request) *job {
+func (rw *Rewriter) begin(p *Policy, req *chat.Request) *job {
 	j, ok := rw.jobs.Get().(*job)
 	if !ok {
 		j = &job{patterns: new(PresentTexts)}
@@ -458,12 +445,6 @@ func lower[T cmp.Ordered](a, b *T) *T {
 	least := min(*a, *b)
 	return &least
 }
-
-// See package model.
-type (
-	Model  = model.Model
-	Window = model.Window
-)
 
 // measureWindow computes how much of the window the request leaves.
 func (j *job) measureWindow() {

@@ -147,10 +147,12 @@ func (s *sourceList) cutFirst(room int) selection {
 	return s.render(s.blocks[:1])
 }
 
-func (s *sourceList) leaveOut(reason ExcludeReason, detail string) { s.drop(0, reason, detail) }
+func (s *sourceList) leaveOut(reason retrieval.ExcludeReason, detail string) {
+	s.drop(0, reason, detail)
+}
 
 // drop marks source n and all after it as left out.
-func (s *sourceList) drop(n int, reason ExcludeReason, detail string) {
+func (s *sourceList) drop(n int, reason retrieval.ExcludeReason, detail string) {
 	for i := n; i < len(s.ledger); i++ {
 		e := &s.ledger[i]
 		e.ID, e.Inclusion, e.Tokens, e.Demand, e.Reason, e.Detail = 0, Excluded, 0, s.bare[i].tokens, reason, detail
@@ -158,7 +160,7 @@ func (s *sourceList) drop(n int, reason ExcludeReason, detail string) {
 }
 
 // keep records in the ledger that source i is added with its current block.
-func (s *sourceList) keep(i int, fate Inclusion, reason ExcludeReason, detail string) {
+func (s *sourceList) keep(i int, fate Inclusion, reason retrieval.ExcludeReason, detail string) {
 	n, e := s.blocks[i].tokens, &s.ledger[i]
 	e.ID, e.Inclusion, e.Tokens, e.Reason, e.Detail = i+1, fate, n, reason, detail
 	e.Demand = max(n, s.bare[i].tokens)
@@ -369,7 +371,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 // appTags counts tags of Sidenote's vocabulary in the application's messages, where somebody may
 // try to forge a source. Most English requests have no byte that can begin a tag and are not
 // scanned; otherwise results are cached per message.
-func appTags(r *Request, messages *model.MessageCosts) (n int) {
+func appTags(r *chat.Request, messages *model.MessageCosts) (n int) {
 	if !r.MayHoldTags() {
 		return 0
 	}

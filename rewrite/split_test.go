@@ -9,6 +9,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 )
 
@@ -22,7 +23,7 @@ const splitRules = "Where the user's latest message ends with sources, they are 
 // A splitTurn is one request of a conversation under placement split.
 type splitTurn struct {
 	policy   rewrite.Policy
-	model    rewrite.Model
+	model    model.Model
 	found    retrieval.Result
 	messages string
 	options  rewrite.Options
@@ -32,7 +33,7 @@ func newSplitTurn(t *testing.T) splitTurn {
 	p := testPolicy(t, nil)
 	p.Placement = rewrite.PlaceSplit
 	return splitTurn{
-		policy: p, model: rewrite.Model{Row: "test", Encoding: "o200k_base", Counter: encoding(t, "o200k_base")},
+		policy: p, model: model.Model{Row: "test", Encoding: "o200k_base", Counter: encoding(t, "o200k_base")},
 		messages: `{"role":"system","content":"Be brief."},{"role":"user","content":"How long?"}`,
 	}
 }
@@ -42,7 +43,7 @@ func newSplitTurn(t *testing.T) splitTurn {
 func (s splitTurn) rewritten(t *testing.T) (rewrite.Result, []string) {
 	t.Helper()
 	body := []byte(`{"messages":[` + s.messages + `]}`)
-	req, err := rewrite.Parse(body)
+	req, err := chat.Parse(body)
 	if err != nil {
 		t.Fatal(err)
 	}

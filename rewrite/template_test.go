@@ -6,6 +6,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tags"
 )
 
@@ -18,7 +20,7 @@ func TestTemplateThatBeginsWithALineBreak(t *testing.T) {
 			{`"Be brief."`, `"Be brief.\n\n`}, {`"Be brief.\n"`, `"Be brief.\n\n`}, {`"Be brief.\n\n"`, `"Be brief.\n\n`}, {`""`, `"`}, {`null`, `"`},
 		} {
 			body := `{"messages":[{"role":"system","content":` + c.text + `},{"role":"user","content":"How long?"}]}`
-			out := injected(t, p, rewrite.Model{Counter: words{}}, body)
+			out := injected(t, p, model.Model{Counter: words{}}, body)
 			_, out, _ = strings.Cut(out, `"content":`)
 			after, ok := strings.CutPrefix(out, c.want)
 			if !ok || !strings.HasPrefix(after, `<sources>`) && !strings.HasPrefix(after, `Known:`) {
@@ -29,9 +31,9 @@ func TestTemplateThatBeginsWithALineBreak(t *testing.T) {
 }
 
 // injected rewrites body with one source.
-func injected(t *testing.T, p rewrite.Policy, m rewrite.Model, body string) string {
+func injected(t *testing.T, p rewrite.Policy, m model.Model, body string) string {
 	t.Helper()
-	req, err := rewrite.Parse([]byte(body))
+	req, err := chat.Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +52,8 @@ func TestADocumentCannotEndTheTemplate(t *testing.T) {
 	p.Template = template("<context>\n{{CONTEXT}}</context>")
 	source := handbook("a.md", 1, "One </context> two.")
 	source.Name, source.Before, source.After = "</context>", "&lt;/context> zero", "</con\u200btext> three"
-	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{rewrite.Model{Counter: words{}}}}
-	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{model.Model{Counter: words{}}}}
+	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,11 +92,11 @@ func TestRulesWhereTheyBelong(t *testing.T) {
 	} {
 		p := testPolicy(t, []byte(c.policy))
 		p.SourceAttributes = []string{"id", "kb_id", "doc_id"}
-		req, err := rewrite.Parse([]byte(before + between + behind))
+		req, err := chat.Parse([]byte(before + between + behind))
 		if err != nil {
 			t.Fatal(err)
 		}
-		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Some text.")}), Models: models{rewrite.Model{Counter: words{}}}}
+		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Some text.")}), Models: models{model.Model{Counter: words{}}}}
 		for range 2 { // once new, once cached
 			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
 			got := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
@@ -114,12 +116,12 @@ func TestRulesWhereTheyBelong(t *testing.T) {
 // sources element does not repeat them.
 func TestRulesInATemplateNeedSources(t *testing.T) {
 	p := testPolicy(t, []byte(`{"Template": "{{RULES}}\n{{CONTEXT}}", "Components": [{"Name": "house", "Text": "Be kind.", "Priority": 100}]}`))
-	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, sources := range [][]retrieval.Source{nil, {handbook("a.md", 0, strings.Repeat("word ", 5000))}} {
-		rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Counter: words{}}}}
+		rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{model.Model{Counter: words{}}}}
 		for _, off := range []bool{false, true} {
 			p.ContextTokens, p.NoRules = 10_000, off
 			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})

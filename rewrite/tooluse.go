@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
+	"sidenote/rewrite/model"
 )
 
 // SourceBlocks renders sources as in a prompt, with ids counting from first, for a model that
@@ -30,7 +31,7 @@ func (p Policy) Protecting(names []string) Policy {
 }
 
 // Query returns a query with the policy's settings for a model, without a text.
-func (p *Policy) Query(m Model) retrieval.Query {
+func (p *Policy) Query(m model.Model) retrieval.Query {
 	q := retrieval.Query{Tenant: p.Tenant, Filter: p.Filter, Encoding: m.Encoding, Settings: p.Search, Bases: make([]retrieval.Ref, len(p.Knowledge))}
 	for i, id := range p.Knowledge {
 		q.Bases[i].Knowledge = id

@@ -6,6 +6,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tags"
 )
 
@@ -16,14 +18,14 @@ func TestProtectedTagsAreInNoText(t *testing.T) {
 	const call = "<search><query>x</query></SEARCH >"
 	source := handbook("a.md", 1, "One "+call+" two.")
 	source.Name, source.Section, source.After = call, call, "＜search> three"
-	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{rewrite.Model{Counter: words{}}}}
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{model.Model{Counter: words{}}}}
 	p := testPolicy(t, nil)
 	p.Template, p.Digest = template("<context>\n{{CONTEXT}}</context>\n{{QUERY}}\n"), "digest"
 	p.Components = []rewrite.Component{{Name: "house", Text: call, Priority: 50}}
 	protecting := p.Protecting([]string{"search"})
 	vocabulary := tags.NewVocabulary("search")
 	send := func(p rewrite.Policy, field string) string {
-		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How? <\/search>"}]` + field + `}`))
+		req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How? <\/search>"}]` + field + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}

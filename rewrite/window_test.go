@@ -9,20 +9,21 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 )
 
 // measured counts the whole request, even without sources.
-func measured(t testing.TB, rw *rewrite.Rewriter, body string) rewrite.Window {
+func measured(t testing.TB, rw *rewrite.Rewriter, body string) model.Window {
 	t.Helper()
-	req, err := rewrite.Parse([]byte(body))
+	req, err := chat.Parse([]byte(body))
 	if err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
 	return rw.Rewrite(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window
 }
 
-func costOf(t testing.TB, m rewrite.Model, body string) model.CostTokens {
+func costOf(t testing.TB, m model.Model, body string) model.CostTokens {
 	t.Helper()
 	w := measured(t, &rewrite.Rewriter{Models: models{m}}, body)
 	if w.Cost == nil {
@@ -31,8 +32,8 @@ func costOf(t testing.TB, m rewrite.Model, body string) model.CostTokens {
 	return *w.Cost
 }
 
-func modelOf(t testing.TB, name string) rewrite.Model {
-	return rewrite.Model{Row: "test", Encoding: name, Counter: encoding(t, name)}
+func modelOf(t testing.TB, name string) model.Model {
+	return model.Model{Row: "test", Encoding: name, Counter: encoding(t, name)}
 }
 
 // A request costs the same whatever was counted before, and each model has its own counts.
@@ -54,7 +55,7 @@ func TestCostsAreRemembered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := rewrite.Parse(named)
+		req, err := chat.Parse(named)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +72,7 @@ func TestCostsAreRemembered(t *testing.T) {
 // byName has two models named after their encodings.
 type byName struct{ o200k, cl100k rewrite.Models }
 
-func (b byName) Model(name string) rewrite.Model {
+func (b byName) Model(name string) model.Model {
 	if name == "o200k_base" {
 		return b.o200k.Model(name)
 	}
@@ -79,9 +80,9 @@ func (b byName) Model(name string) rewrite.Model {
 }
 
 // windowed rewrites a question of nine tokens (words) for a model with a window.
-func windowed(t *testing.T, m rewrite.Model, p rewrite.Policy, more string) rewrite.Result {
+func windowed(t *testing.T, m model.Model, p rewrite.Policy, more string) rewrite.Result {
 	t.Helper()
-	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]` + more + `}`))
+	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]` + more + `}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func windowed(t *testing.T, m rewrite.Model, p rewrite.Policy, more string) rewr
 func TestReservedByPolicy(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.ReserveOutputTokens = 3000
-	if got := windowed(t, rewrite.Model{Window: 8192}, p, "").Ledger.Window.ReservedOutput; got != 3000 {
+	if got := windowed(t, model.Model{Window: 8192}, p, "").Ledger.Window.ReservedOutput; got != 3000 {
 		t.Errorf("%d tokens reserved", got)
 	}
 }
@@ -119,7 +120,7 @@ func TestWindow(t *testing.T) {
 		{109, 0, model.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
 		{50, 0, model.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
 	} {
-		res := windowed(t, rewrite.Model{Window: c.window}, testPolicy(t, nil), cap100)
+		res := windowed(t, model.Model{Window: c.window}, testPolicy(t, nil), cap100)
 		w := res.Ledger.Window
 		if w.Check != c.check || res.Outcome != c.outcome || res.Reason != c.reason || w.Size != c.window || res.Ledger.ChunksSelected < c.sources {
 			t.Errorf("window %d: %s %q, %d sources, %+v", c.window, res.Outcome, res.Reason, res.Ledger.ChunksSelected, w)
@@ -137,12 +138,12 @@ func TestWindow(t *testing.T) {
 func TestBoundKnowsWhatIsBilledBeyond(t *testing.T) {
 	hidden := model.CalibrationValue{Ratio: 1, Offset: 5000, OffsetUpper: 5000}
 	for _, estimated := range []bool{false, true} {
-		m := rewrite.Model{Window: 8000, Calibration: hidden, Estimated: estimated}
+		m := model.Model{Window: 8000, Calibration: hidden, Estimated: estimated}
 		if w := windowed(t, m, testPolicy(t, nil), `,"max_tokens":100`).Ledger.Window; w.Check != model.CheckBound || w.Request < 5000 {
 			t.Errorf("estimated %v: %+v", estimated, w)
 		}
 	}
-	m := rewrite.Model{Window: 5150, Calibration: hidden}
+	m := model.Model{Window: 5150, Calibration: hidden}
 	res := windowed(t, m, testPolicy(t, nil), `,"max_tokens":100`)
 	if w := res.Ledger.Window; w.Check != model.CheckCount || w.Room != 5150-5000-100-9 || res.Ledger.Used > w.Room {
 		t.Errorf("used %d, %+v", res.Ledger.Used, w)
@@ -152,11 +153,11 @@ func TestBoundKnowsWhatIsBilledBeyond(t *testing.T) {
 // The request is not counted if the window is unknown or nothing is to be added.
 func TestWindowNotLookedAt(t *testing.T) {
 	p := testPolicy(t, nil)
-	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{rewrite.Model{Counter: words{}, Window: 10}}}
+	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{model.Model{Counter: words{}, Window: 10}}}
 	if w := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Window; w.Check != model.CheckNone || w.Cost != nil || w.Size != 10 {
 		t.Errorf("without sources: %+v", w)
 	}
@@ -168,14 +169,14 @@ func TestCalibratedWindow(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.CountWhole = true
 	const tools = `,"max_tokens":100,"tools":[{"type":"function","function":{"name":"f"}}]` // 23 tokens, 16 + 1 reserve for the formula
-	seen := func(v model.CalibrationValue) rewrite.Model { return rewrite.Model{Window: 4000, Calibration: v} }
-	estimated := func(v model.CalibrationValue) rewrite.Model {
+	seen := func(v model.CalibrationValue) model.Model { return model.Model{Window: 4000, Calibration: v} }
+	estimated := func(v model.CalibrationValue) model.Model {
 		m := seen(v)
 		m.Estimated = true
 		return m
 	}
 	for _, c := range []struct {
-		model   rewrite.Model
+		model   model.Model
 		request int
 	}{
 		{seen(model.CalibrationValue{}), 9 + 23 + 17},
@@ -193,7 +194,7 @@ func TestCalibratedWindow(t *testing.T) {
 		}
 	}
 	p.ContextTokens = 4000
-	exact, more := windowed(t, rewrite.Model{}, p, "").Ledger.Used, estimated(model.CalibrationValue{RatioUpper: 1.5})
+	exact, more := windowed(t, model.Model{}, p, "").Ledger.Used, estimated(model.CalibrationValue{RatioUpper: 1.5})
 	more.Window = 0
 	if got, want := windowed(t, more, p, "").Ledger.Used, (3*exact+1)/2; got != want {
 		t.Errorf("used %d, want %d", got, want)
@@ -205,8 +206,8 @@ func BenchmarkCountConversation(b *testing.B) {
 	rw := &rewrite.Rewriter{Models: models{modelOf(b, "o200k_base")}}
 	body := string(chatOf(20 << 10))
 	turns := strings.Count(body, `{"role"`)
-	req := func(i int) *rewrite.Request {
-		r, err := rewrite.Parse([]byte(strings.Replace(body, "How many weeks", fmt.Sprintf("How many (%d) weeks", i), 1)))
+	req := func(i int) *chat.Request {
+		r, err := chat.Parse([]byte(strings.Replace(body, "How many weeks", fmt.Sprintf("How many (%d) weeks", i), 1)))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -214,7 +215,7 @@ func BenchmarkCountConversation(b *testing.B) {
 	}
 	p := rewrite.Policy{CountWhole: true}
 	rw.Rewrite(b.Context(), p, req(-1), rewrite.Options{})
-	next := make([]*rewrite.Request, 0, 1024)
+	next := make([]*chat.Request, 0, 1024)
 	for i := range cap(next) {
 		next = append(next, req(i))
 	}
@@ -250,7 +251,7 @@ func BenchmarkLongMessage(b *testing.B) {
 			for b.Loop() {
 				i++
 				body := fmt.Appendf(nil, `{"messages":[{"role":"user","content":"How %d long?%s"}]}`, i, run)
-				req, err := rewrite.Parse(body)
+				req, err := chat.Parse(body)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -278,8 +279,8 @@ func TestCountingStops(t *testing.T) {
 		"an enum":    `{"messages":[{"role":"user","content":"How long?"}],"functions":[{"parameters":{"enum":[` + many(`"How long?"`) + `]}}]}`,
 		"the format": `{"messages":[{"role":"user","content":"How long?"}],"response_format":{"type":"json_schema","json_schema":{"x":[` + many(`"How long?"`) + `]}}}`,
 	} {
-		rw := &rewrite.Rewriter{Retriever: answering(manySources(3)), Models: models{rewrite.Model{Encoding: "o200k_base", Counter: e, Window: window}}}
-		req, err := rewrite.Parse([]byte(body))
+		rw := &rewrite.Rewriter{Retriever: answering(manySources(3)), Models: models{model.Model{Encoding: "o200k_base", Counter: e, Window: window}}}
+		req, err := chat.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +291,7 @@ func TestCountingStops(t *testing.T) {
 		if res.Outcome != rewrite.Untouched || res.Reason != rewrite.ReasonWindow || w.Cost == nil || !w.Cost.Stopped || w.Cost.Exact || w.Request <= window {
 			t.Errorf("%s: %s %s, %+v, %+v", name, res.Outcome, res.Reason, w, w.Cost)
 		}
-		rw.Models = models{rewrite.Model{Encoding: "o200k_base", Counter: e}}
+		rw.Models = models{model.Model{Encoding: "o200k_base", Counter: e}}
 		if c := measured(t, rw, body).Cost; c.Stopped || c.Messages+c.Tools+c.Format < 30_000 {
 			t.Errorf("%s: without a window %+v", name, c)
 		}
@@ -303,11 +304,11 @@ func TestAudioByIDIsCounted(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.ReserveOutputTokens = 1
 	for audio, want := range map[string]model.WindowCheck{`null`: model.CheckBound, `{"id":"audio_abc"}`: model.CheckCount} {
-		req, err := rewrite.Parse([]byte(head + `,"audio":` + audio + tail))
+		req, err := chat.Parse([]byte(head + `,"audio":` + audio + tail))
 		if err != nil {
 			t.Fatal(err)
 		}
-		rw := &rewrite.Rewriter{Retriever: answering(manySources(3)), Models: models{rewrite.Model{Counter: words{}, Window: 3000}}}
+		rw := &rewrite.Rewriter{Retriever: answering(manySources(3)), Models: models{model.Model{Counter: words{}, Window: 3000}}}
 		if w := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Window; w.Check != want {
 			t.Errorf("audio %s: %+v, want %s", audio, w, want)
 		}

@@ -15,6 +15,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 var update = flag.Bool("update", false, "rewrite the want.* parts of the chain files")
@@ -98,7 +99,7 @@ func rewritten(t *testing.T, s *server.Engine, tenant string, body []byte) strin
 	if !ok {
 		t.Fatalf("no tenant %q", tenant)
 	}
-	req, err := rewrite.Parse(body)
+	req, err := chat.Parse(body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // hangingServices is a configuration whose services accept connections and never answer.
@@ -70,7 +71,7 @@ func (s *near) Set(_ context.Context, key string, value []byte, _ time.Duration)
 
 type anyModel struct{}
 
-func (anyModel) Model(string) rewrite.Model { return rewrite.Model{Row: "m", Counter: countless{}} }
+func (anyModel) Model(string) model.Model { return model.Model{Row: "m", Counter: countless{}} }
 
 type countless struct{}
 

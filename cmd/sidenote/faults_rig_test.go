@@ -187,9 +187,9 @@ func topics() []string {
 // never is the number of the first question that no replica is asked.
 const never = 1 << 20
 
-// chat is a request. Questions beyond the number of topics end in marks that
+// chatAbout is a request. Questions beyond the number of topics end in marks that
 // make their key another, and nothing else.
-func chat(i int) string {
+func chatAbout(i int) string {
 	all := topics()
 	marks := strings.NewReplacer("0", "?", "1", "!").Replace(fmt.Sprintf("%b", i/len(all)))
 	return fmt.Sprintf(`{"model":"gpt-4o","messages":[{"role":"system","content":"Be brief."},`+
@@ -244,7 +244,7 @@ func (r *rig) drive(n int, at map[int]func()) []answer {
 		if do := at[i]; do != nil {
 			do()
 		}
-		body := chat(r.nextQuestion())
+		body := chatAbout(r.nextQuestion())
 		all.Go(func() {
 			answers[i].want = r.post(r.plain, body)
 			answers[i].got = r.post(r.p, body)
@@ -271,9 +271,9 @@ func (r *rig) burst(n, workers int, number func(i int) int) []answer {
 	r.t.Helper()
 	answers := make([]answer, n)
 	stop := r.watch()
-	each(n, workers, func(i int) { answers[i].want = r.post(r.plain, chat(number(i))) })
+	each(n, workers, func(i int) { answers[i].want = r.post(r.plain, chatAbout(number(i))) })
 	each(n, workers, func(i int) {
-		answers[i].got = r.post(r.p, chat(number(i)))
+		answers[i].got = r.post(r.p, chatAbout(number(i)))
 		answers[i].compare()
 	})
 	stop()

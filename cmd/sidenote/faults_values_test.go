@@ -180,7 +180,7 @@ func clientsLeave(t *testing.T, s *stage) {
 			t.Error(err)
 			return
 		}
-		body := chat(i % (many / 4))
+		body := chatAbout(i % (many / 4))
 		fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: sidenote\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		<-time.After(time.Microsecond + rand.N(300*time.Microsecond))
 		conn.(*net.TCPConn).SetLinger(0)

@@ -26,6 +26,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/transport/transporttest"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // A step is a command line of a page and what the page says that it prints.
@@ -270,7 +271,7 @@ func asks(text string) error {
 	if !strings.Contains(text, `"messages"`) {
 		return nil
 	}
-	req, err := rewrite.Parse([]byte(text))
+	req, err := chat.Parse([]byte(text))
 	if err != nil {
 		return err
 	}

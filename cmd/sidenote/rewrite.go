@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 type rewriteCmd struct {
@@ -38,7 +39,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	defer func() { _ = e.Close() }()
 	policy := whole.Rewrite
-	req, err := rewrite.Parse(body)
+	req, err := chat.Parse(body)
 	if err != nil && (req == nil || !req.Empty) {
 		if policy.Strict() {
 			return fmt.Errorf("the request would be refused: %w", err)

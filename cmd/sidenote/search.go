@@ -22,6 +22,7 @@ import (
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/store"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 type searchCmd struct {
@@ -66,8 +67,8 @@ func (f sourceFlags) ready(a *app, name bool, chat []byte) (*server.Engine, tena
 }
 
 // bringsChunks reports whether a chat has typed chunks, which become messages without a base.
-func bringsChunks(chat []byte) bool {
-	req, _ := rewrite.Parse(chat)
+func bringsChunks(body []byte) bool {
+	req, _ := chat.Parse(body)
 	if req == nil {
 		return false
 	}
@@ -168,8 +169,8 @@ func (f sourceFlags) policy(cfg *config.Config, chat []byte) (tenant.Policy, err
 
 // policyOf returns the policy that a tenant's chat gets. For a body that cannot be parsed it is p;
 // the caller reports the mistake.
-func policyOf(p *tenant.Policy, chat []byte) (*tenant.Policy, error) {
-	req, err := rewrite.Parse(chat)
+func policyOf(p *tenant.Policy, body []byte) (*tenant.Policy, error) {
+	req, err := chat.Parse(body)
 	if err != nil {
 		return p, nil
 	}

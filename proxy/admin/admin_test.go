@@ -21,6 +21,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 func TestMain(m *testing.M) {
@@ -35,8 +36,8 @@ const chatBody = `{ "model":"m",  "x": 1.0, "messages":[{"role":"system","conten
 
 type models struct{}
 
-func (models) Model(string) rewrite.Model {
-	return rewrite.Model{Row: "test", Encoding: "bytes", Window: 1 << 20, Counter: counter{}}
+func (models) Model(string) model.Model {
+	return model.Model{Row: "test", Encoding: "bytes", Window: 1 << 20, Counter: counter{}}
 }
 
 type counter struct{}

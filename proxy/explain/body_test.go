@@ -16,7 +16,7 @@ import (
 	"sidenote/proxy/report"
 )
 
-const chat = `{"model":"gpt-5", "messages":[{"role":"user","content":"My \"secret\" \\"}, {"role":"assistant","content":null,` +
+const chatJSON = `{"model":"gpt-5", "messages":[{"role":"user","content":"My \"secret\" \\"}, {"role":"assistant","content":null,` +
 	`"tool_calls":[{"type":"function","function":{"name":"pay","arguments":"{\"to\":\"Ann\"}"}}]}],"temperature":0.50,"stream":true,"x":{"type":["Ann"]}}`
 
 // kept returns what a Ring keeps of a body.
@@ -36,7 +36,7 @@ func TestBodies(t *testing.T) {
 		`"tool_calls":[{"type":"function","function":{"name":"(3 bytes)","arguments":"(16 bytes)"}}]}],"temperature":0.50,"stream":true,"x":{"type":["(3 bytes)"]}}`
 	long, deep := strings.Repeat("long ", 20), strings.Repeat("[", 100)
 	for _, c := range []struct{ body, full, redacted string }{
-		{chat, chat, structure},
+		{chatJSON, chatJSON, structure},
 		{"", "", ""},
 		{" [1,\n-2.5e+3, \"\", true,false,null] ", " [1,\n-2.5e+3, \"\", true,false,null] ", `[1,-2.5e+3,"(0 bytes)",true,false,null]`},
 		{`{"` + long + `":1,"role":"` + long + `"}`, `{"` + long + `":1,"role":"` + long + `"}`, `{"(100 bytes)":1,"role":"(100 bytes)"}`},
@@ -58,7 +58,7 @@ func TestBodies(t *testing.T) {
 			}
 		}
 	}
-	if received, sent := kept(explain.BodiesOff, []byte(chat)); received != nil || sent != nil {
+	if received, sent := kept(explain.BodiesOff, []byte(chatJSON)); received != nil || sent != nil {
 		t.Errorf("off: %v, %v", received, sent)
 	}
 }
@@ -126,7 +126,7 @@ func TestBodiesOfOtherTenants(t *testing.T) {
 // Redaction depends neither on the pieces nor on white space. Redacted JSON is JSON; of any input
 // it shows no text except short names and the values of three members.
 func FuzzRedacted(f *testing.F) {
-	for _, seed := range []string{chat, `{"a" "b":"c"}`, `["\`, `{"role":"user"`, `{"role":{"x":"y"}}`, `tru e`, `"a"b"c"`} {
+	for _, seed := range []string{chatJSON, `{"a" "b":"c"}`, `["\`, `{"role":"user"`, `{"role":{"x":"y"}}`, `tru e`, `"a"b"c"`} {
 		f.Add([]byte(seed), uint64(1))
 	}
 	shown := regexp.MustCompile(`^(?:[\[\]{}:,]|"(?:[^"\\]|\\.){0,64}"|-?[0-9.eE+-]{1,64}|true|false|null)*(?: …)?$`)

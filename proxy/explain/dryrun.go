@@ -7,6 +7,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/staged"
 )
 
@@ -34,7 +35,7 @@ type DryRunPrompt struct {
 
 // DryRun says what would happen to a request under p, the rewriting policy of of as narrowed by
 // the request and its options. off is the reason in mode off.
-func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *tenant.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options, off rewrite.Reason) (r DryRunResult) {
+func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *tenant.Policy, p rewrite.Policy, req *chat.Request, asked rewrite.Options, off rewrite.Reason) (r DryRunResult) {
 	switch p.Mode {
 	case rewrite.Off:
 		r.Outcome, r.Reason = rewrite.Untouched, off
@@ -48,7 +49,7 @@ func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *tenant.Policy, p rewr
 	return r
 }
 
-func inStages(ctx context.Context, r *DryRunResult, rw *rewrite.Rewriter, of *staged.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options) {
+func inStages(ctx context.Context, r *DryRunResult, rw *rewrite.Rewriter, of *staged.Policy, p rewrite.Policy, req *chat.Request, asked rewrite.Options) {
 	chat := staged.Read(req)
 	unfit := chat.Unfit()
 	if r.StagesSkipped = string(unfit); unfit != "" && of.RefuseUnfit {

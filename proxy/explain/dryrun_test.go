@@ -13,13 +13,15 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/staged"
 )
 
 type models struct{}
 
-func (models) Model(string) rewrite.Model {
-	return rewrite.Model{Row: "test", Encoding: "bytes", Window: 1 << 20, Counter: counter{}}
+func (models) Model(string) model.Model {
+	return model.Model{Row: "test", Encoding: "bytes", Window: 1 << 20, Counter: counter{}}
 }
 
 type counter struct{}
@@ -54,7 +56,7 @@ func run(t *testing.T, body string, change func(*tenant.Policy)) (r explain.DryR
 	if change != nil {
 		change(&of)
 	}
-	req, err := rewrite.Parse([]byte(body))
+	req, err := chat.Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // Bodies says in which form the bodies of chats are kept.
@@ -154,7 +155,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	if found := &res.Retrieval; len(found.Lookups) > maxLookups {
 		found.Lookups = slices.Clone(found.Lookups[:maxLookups])
 	}
-	res.Model = rewrite.Model{Row: res.Model.Row, Window: res.Model.Window}
+	res.Model = model.Model{Row: res.Model.Row, Window: res.Model.Window}
 	l.Model = short(l.Model)
 	if l.Planned != nil {
 		planned := *l.Planned // it may be read concurrently

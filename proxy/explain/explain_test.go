@@ -18,7 +18,9 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/model"
 )
 
 // injected returns the report of a chat with one added source.
@@ -26,7 +28,7 @@ func injected(id string) *report.Report {
 	res := rewrite.Result{
 		Outcome: rewrite.Injected,
 		Edits:   []rewrite.Edit{{Name: "inject", Offset: 12, Insert: [][]byte{[]byte("the text of a source")}}},
-		Model:   rewrite.Model{Row: "gpt-5*", Encoding: "o200k_base"},
+		Model:   model.Model{Row: "gpt-5*", Encoding: "o200k_base"},
 		Retrieval: retrieval.Result{
 			Sources: []retrieval.Source{{Text: "the text of a source"}}, Cache: retrieval.CacheMiss, Partial: true,
 			Bases: []retrieval.Ref{{Knowledge: "handbook", Generation: "g1"}},
@@ -207,7 +209,7 @@ func TestLast(t *testing.T) {
 		t.Errorf("an explanation changed to %+v", e)
 	}
 	untouched := &report.Report{ID: "off", Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Budget: report.Budget{Rung: "no_sources"}}
-	untouched.Rewrite.Ambiguity = &rewrite.BodyError{Message: "twice"}
+	untouched.Rewrite.Ambiguity = &chat.Error{Message: "twice"}
 	r.Record(untouched)
 	if e := find(t, r, "off"); e.Ledger != nil || e.Received != nil || e.Sent != nil || e.Detail != "twice" || e.Rung != "no_sources" {
 		t.Errorf("without a rewrite: %+v", e)
@@ -254,7 +256,7 @@ func TestBounds(t *testing.T) {
 	}
 	l.Chunks = kept
 	l.Filter = &filter.Filter{Type: filter.In, Key: "k", Value: values}
-	of.Rewrite.Ambiguity = &rewrite.BodyError{Message: long}
+	of.Rewrite.Ambiguity = &chat.Error{Message: long}
 	r := explain.New(1, explain.BodiesOff)
 	r.Record(of)
 	text, err := json.Marshal(find(t, r, "a"))

@@ -3,7 +3,7 @@ package explain
 import (
 	"strings"
 
-	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // HasQuestions reports whether texts of users are kept.
@@ -20,7 +20,7 @@ func (r *Ring) Question(id, tenant string) string {
 	if body == nil || body.Bytes != len(body.Text) {
 		return ""
 	}
-	req, err := rewrite.Parse([]byte(body.Text))
+	req, err := chat.Parse([]byte(body.Text))
 	if err != nil {
 		return ""
 	}

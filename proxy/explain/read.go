@@ -9,6 +9,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // Limits of a single read.
@@ -52,7 +53,7 @@ type KnowledgeChunk struct {
 // Read returns consecutive chunks of a document, as many as fit; of the first one at least the
 // beginning. Tokens are counted as by model m. Errors are *tenant.APIError; for a document that
 // does not exist or that the viewer may not see, it wraps retrieval.ErrNoHit.
-func (k *Knowledge) Read(ctx context.Context, who Viewer, m rewrite.Model, r *ReadPassage) (Reading, error) {
+func (k *Knowledge) Read(ctx context.Context, who Viewer, m model.Model, r *ReadPassage) (Reading, error) {
 	room, chunks, err := r.check(&who)
 	if err != nil {
 		return Reading{}, err

@@ -8,6 +8,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // A DryRunner makes dry runs of chats as if they came to the data port. It is safe for concurrent
@@ -34,7 +35,7 @@ const chatPath = "/v1/chat/completions"
 // Run says what would happen to a request. An error is the one that the client would get, or says
 // that the tenant's filter depends on the caller's token.
 func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, error) {
-	req, err := rewrite.Parse(r.Body)
+	req, err := chat.Parse(r.Body)
 	if err != nil && (req == nil || !req.Empty) {
 		return DryRunResult{}, err
 	}

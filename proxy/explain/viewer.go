@@ -9,6 +9,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // Knowledge gives access to the knowledge bases. It is safe for concurrent use once its fields are
@@ -21,7 +22,7 @@ type Knowledge struct {
 	Reader     retrieval.Reader
 	Stores     Stores                                             // nil: the content of bases is unknown
 	Planners   *proxy.Planners                                    // nil: no planning, reranking or grading
-	Model      func(name string) rewrite.Model                    // counts the tokens of texts that are read
+	Model      func(name string) model.Model                      // counts the tokens of texts that are read
 	Describe   func(ctx context.Context, id string) (Base, error) // describes a base
 
 	// Explainer explains the scores of the embedded bases for a query; may be nil.

@@ -6,7 +6,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
-	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // A piece is a part of an answer: text, or a citation.
@@ -60,7 +60,7 @@ func ownOf(b *explain.Body) answer.PromptMarkers {
 	if b == nil || b.Bytes != len(b.Text) {
 		return nil
 	}
-	req, err := rewrite.Parse([]byte(b.Text))
+	req, err := chat.Parse([]byte(b.Text))
 	if err != nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // asking returns the data for asking requests of tenants again. searched counts searches, and
@@ -51,8 +52,8 @@ func asking() (data inspector.Data, searched, planned *atomic.Int64) {
 // words is a model table whose tokens are words.
 type words struct{}
 
-func (words) Model(string) rewrite.Model {
-	return rewrite.Model{Row: "gpt-5*", Encoding: "words", Window: 1 << 20, Counter: words{}}
+func (words) Model(string) model.Model {
+	return model.Model{Row: "gpt-5*", Encoding: "words", Window: 1 << 20, Counter: words{}}
 }
 
 func (words) Count(s string) (int, bool) { return len(strings.Fields(s)), true }

@@ -18,6 +18,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // bases are the knowledge bases of these tests: hr, whose folder is being read, and elsewhere,
@@ -104,7 +105,7 @@ func (b *bases) data() inspector.Data {
 	return inspector.Data{Knowledge: &explain.Knowledge{
 		Tenants: tenant.NewDirectory(tenant.Tenants{Keys: []tenant.Key{{Policy: acme}}}),
 		Bases:   func() []string { return []string{"elsewhere", "hr"} }, Retriever: b, Reader: b, Stores: b, Describe: b.Describe,
-		Model: func(string) rewrite.Model { return rewrite.Model{} },
+		Model: func(string) model.Model { return model.Model{} },
 		Explainer: func(context.Context, retrieval.Query) (retrieval.Explained, error) {
 			return retrieval.Explained{
 				Floor: 2, Terms: []retrieval.ExplainedTerm{{Text: "week", Score: 3}, {Text: hostile}},

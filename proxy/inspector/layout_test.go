@@ -28,7 +28,7 @@ func shown(lines []layoutLine) string {
 	return b.String()
 }
 
-const chat = `{"model": "gpt-5", "messages":[{"role":"system","content":"Be \"brief\".\n\n<source id=\"1\">\nA \u00fc.\n</source>\n"},
+const chatJSON = `{"model": "gpt-5", "messages":[{"role":"system","content":"Be \"brief\".\n\n<source id=\"1\">\nA \u00fc.\n</source>\n"},
  {"role":"user","content":[{"type":"text","text":"Hi"},{"type":"image_url","image_url":{"url":"data:,x"}}]}], "stop":[],"n":1.50,"tools":[[1,[2]],{}],
  "stream":true,"user":"a\\nb","logit_bias":{"50256":-100}, "content":""}`
 
@@ -65,7 +65,7 @@ const chatShown = `"model": "gpt-5"
 `
 
 func TestLines(t *testing.T) {
-	if got := shown(layoutLines(chat)); got != chatShown {
+	if got := shown(layoutLines(chatJSON)); got != chatShown {
 		t.Errorf("%s", got)
 	}
 	for body, want := range map[string]string{
@@ -81,14 +81,14 @@ func TestLines(t *testing.T) {
 // Wherever a body is cut, the rest is laid out as in the complete body, except for the member that
 // was cut.
 func TestEnds(t *testing.T) {
-	whole := layoutLines(chat)
-	for from := 1; from < len(chat); from++ {
-		head := layoutEnds(chat[:from], "", -1)
+	whole := layoutLines(chatJSON)
+	for from := 1; from < len(chatJSON); from++ {
+		head := layoutEnds(chatJSON[:from], "", -1)
 		n := slices.IndexFunc(head, func(l layoutLine) bool { return l.Missing != 0 })
 		if n < 0 || n > 2 && !slices.Equal(head[:n-2], whole[:n-2]) {
 			t.Fatalf("the head to %d: %s", from, shown(head))
 		}
-		tail := layoutEnds("", chat[from:], from)
+		tail := layoutEnds("", chatJSON[from:], from)
 		if tail[0].Missing != from {
 			t.Fatalf("%v", tail[0])
 		}
@@ -99,7 +99,7 @@ func TestEnds(t *testing.T) {
 			same++
 		}
 		if same < len(tail)-3 {
-			t.Fatalf("the tail from %d, %q: %s", from, chat[from:], shown(tail))
+			t.Fatalf("the tail from %d, %q: %s", from, chatJSON[from:], shown(tail))
 		}
 	}
 }

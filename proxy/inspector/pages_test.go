@@ -80,7 +80,7 @@ func whole() *report.Report {
 	l := &of.Rewrite.Ledger
 	at := strings.Index(received, `"},{"role":"user"`)
 	l.Edits, l.Encoding, l.Overflow, l.Model = []rewrite.Edit{{Name: "inject", Offset: at, Insert: [][]byte{[]byte(block)}}}, "o200k_base", 240, "gpt-5-mini"
-	l.Window = rewrite.Window{Size: 128_000, Check: model.CheckCount, ReservedOutput: 4096, Request: 9_000, Room: 114_904}
+	l.Window = model.Window{Size: 128_000, Check: model.CheckCount, ReservedOutput: 4096, Request: 9_000, Room: 114_904}
 	l.Components = []rewrite.ComponentEntry{{Name: "house-rules", Priority: 90, Inclusion: rewrite.Included, Tokens: 120, Demand: 120}, {Name: rewrite.SourcesName, Inclusion: rewrite.Included, Tokens: 1000}}
 	score := .83
 	for i := range l.Sources {

@@ -34,6 +34,7 @@ import (
 	"sidenote/retrieval/tools"
 	"sidenote/retrieval/tools/toolstest"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -59,8 +60,8 @@ type rig struct {
 
 type models struct{ tokens.Counter }
 
-func (m models) Model(string) rewrite.Model {
-	return rewrite.Model{Encoding: "o200k_base", Counter: m.Counter}
+func (m models) Model(string) model.Model {
+	return model.Model{Encoding: "o200k_base", Counter: m.Counter}
 }
 
 func newRig(t *testing.T, change func(*rig)) *rig {

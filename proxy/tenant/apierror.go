@@ -14,6 +14,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // An APIError is an error response that Sidenote sends instead of an answer of the upstream.
@@ -174,7 +175,7 @@ func (e *APIError) headers(set func(name, value string)) {
 func AsError(err error) *APIError {
 	var (
 		own    *APIError
-		body   *rewrite.BodyError
+		body   *chat.Error
 		option *rewrite.OptionError
 		claim  *filter.ClaimError
 	)

@@ -14,6 +14,7 @@ import (
 	"sidenote/proxy/route"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/staged"
 )
 
@@ -154,7 +155,7 @@ func (p *Policy) Strict() bool {
 // ForChat returns the policy for a chat that rewrite.Parse accepted: that of the first override
 // that fits its path (as in route.Target) and its model, or p. If the model is ambiguous and
 // different overrides fit its readings, it returns an error.
-func (p *Policy) ForChat(path string, req *rewrite.Request) (*Policy, error) {
+func (p *Policy) ForChat(path string, req *chat.Request) (*Policy, error) {
 	if len(p.Overrides) == 0 {
 		return p, nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // A ToolName is the name of a tool. It is a closed list.
@@ -52,7 +53,7 @@ type Caller struct {
 
 // NewCaller returns a Caller for a policy and a model, without earlier sources. Results are
 // reranked and graded as the policy says.
-func NewCaller(p *rewrite.Policy, m rewrite.Model) Caller {
+func NewCaller(p *rewrite.Policy, m model.Model) Caller {
 	c := Caller{Query: p.Query(m), Policy: p, Counter: m.Counter, FirstID: 1}
 	if p.RerankedBy != nil {
 		c.Query.Reranking = p.Reranking()

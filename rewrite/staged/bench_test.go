@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/staged"
 	"sidenote/rewrite/tokens"
 )
@@ -37,7 +37,7 @@ func benchRequests(b *testing.B, before int) {
 	}
 	said := strings.Repeat("Parents take sixteen weeks. ", 30)
 	in := staged.Inputs{Question: staged.Read(req).Question, Context: chat.AppendEscaped(nil, strings.Repeat("Rule 7 about leave gives \"16\" weeks to case-12.\n", 170)), Counter: encoding}
-	model := rewrite.Model{Encoding: "o200k_base", Counter: encoding}
+	model := model.Model{Encoding: "o200k_base", Counter: encoding}
 	b.ReportAllocs()
 	for b.Loop() {
 		chat, p := staged.Read(req), c.Prompts(in)

@@ -6,6 +6,7 @@ import (
 
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -13,7 +14,7 @@ import (
 type Call struct {
 	Stage *Stage
 	Prompt
-	Model rewrite.Model  // the stage's model
+	Model model.Model    // the stage's model
 	Last  bool           // its answer is sent to the client
 	Strip []rewrite.Edit // edits of the client's request: rewrite.StripEdits
 

@@ -14,6 +14,7 @@ import (
 
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/staged"
 	"sidenote/rewrite/tokens"
 )
@@ -87,7 +88,7 @@ func readCall(t *testing.T, data []byte) (c staged.Call) {
 	}
 	return staged.Call{
 		Stage: &in.Stage, Prompt: staged.Escaped(in.System, in.User), Last: in.Last, Without: in.Without,
-		Model: rewrite.Model{CompletionCap: in.CompletionCap, NoSystem: in.NoSystem, FixedTemperature: in.FixedTemperature, Reasoning: in.Reasoning},
+		Model: model.Model{CompletionCap: in.CompletionCap, NoSystem: in.NoSystem, FixedTemperature: in.FixedTemperature, Reasoning: in.Reasoning},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/staged"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tags/tagstest"
@@ -184,7 +185,7 @@ func TestPrompts(t *testing.T) {
 		staged.Stage{Name: "a", SystemPrompt: "Be \"brief\".\n", UserPrompt: "{{CONTEXT}}\n{{HISTORY}}\t{{QUESTION}}"},
 		staged.Stage{Name: "b", UserPrompt: "{{a}} {{a}} {{CONTEXT}}", Budget: 8},
 		staged.Stage{Name: "c", UserPrompt: "{{b}}{{a}}{{QUESTION}}"})
-	models := []rewrite.Model{{Encoding: "words", Counter: words{}}, {Encoding: "bytes", Counter: letters{}}}
+	models := []model.Model{{Encoding: "words", Counter: words{}}, {Encoding: "bytes", Counter: letters{}}}
 	rapid.Check(t, func(t *rapid.T) {
 		in := staged.Inputs{Question: rapid.String().Draw(t, "question"), Context: chat.AppendEscaped(nil, rapid.String().Draw(t, "sources")), History: rapid.String().Draw(t, "history")}
 		p := c.Prompts(in)

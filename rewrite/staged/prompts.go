@@ -1,8 +1,8 @@
 package staged
 
 import (
-	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/model"
 )
 
 // A Prompt holds the prompts of a stage as the insides of JSON strings, without quotes. The user
@@ -55,7 +55,7 @@ func (p *Prompts) Replace(sources []byte) {
 func (p *Prompts) Add(output string) { p.in.Outputs = append(p.in.Outputs, output) }
 
 // Of returns the prompt of stage i for model m. It must not be modified.
-func (p *Prompts) Of(i int, m rewrite.Model) Prompt {
+func (p *Prompts) Of(i int, m model.Model) Prompt {
 	if p.in.Counter = m.Counter; m.Encoding != p.encoding {
 		p.encoding = m.Encoding
 		for place := range p.in.Outputs {

@@ -7,6 +7,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // Injected returns the report of a chat that got four of five sources. Some of their
@@ -27,7 +28,7 @@ func Injected() *report.Report {
 					{ID: 4, Knowledge: "handbook", Doc: `a\"b`, Name: ""},
 				},
 			},
-			Model:        rewrite.Model{Window: 400_000},
+			Model:        model.Model{Window: 400_000},
 			Retrieval:    retrieval.Result{Cache: retrieval.CacheHit},
 			RetrieveTook: 3900 * time.Microsecond,
 		},

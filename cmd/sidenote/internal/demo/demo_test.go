@@ -98,7 +98,7 @@ func post(t *testing.T, url, body string) *http.Response {
 	return resp
 }
 
-func chat(t *testing.T, extra string) string {
+func chatAbout(t *testing.T, extra string) string {
 	t.Helper()
 	system, err := json.Marshal(block)
 	if err != nil {
@@ -112,7 +112,7 @@ func TestStubAnswers(t *testing.T) {
 	stub := &demo.Stub{}
 	srv := httptest.NewServer(stub)
 	defer srv.Close()
-	body := chat(t, `,"n":2`)
+	body := chatAbout(t, `,"n":2`)
 	var got struct {
 		Object  string
 		Choices []struct {
@@ -137,7 +137,7 @@ func TestStubAnswers(t *testing.T) {
 func TestStubStreams(t *testing.T) {
 	srv := httptest.NewServer(&demo.Stub{})
 	defer srv.Close()
-	resp := post(t, srv.URL, chat(t, `,"stream":true,"stream_options":{"include_usage":true}`))
+	resp := post(t, srv.URL, chatAbout(t, `,"stream":true,"stream_options":{"include_usage":true}`))
 	if ct := resp.Header.Get("Content-Type"); ct != "text/event-stream" {
 		t.Errorf("content type %s", ct)
 	}

@@ -34,7 +34,7 @@ var update = flag.Bool("update", false, "write the golden files")
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 // chat returns the report of a chat that ended n seconds after noon.
-func chat(n int, tenant string, o rewrite.Outcome, why rewrite.Reason, tokens int) *report.Report {
+func chatAbout(n int, tenant string, o rewrite.Outcome, why rewrite.Reason, tokens int) *report.Report {
 	r := &report.Report{
 		ID: fmt.Sprintf("01M7Y9S0G540QS2PPDJ5EB%04d", n), Time: noon.Add(time.Duration(n)*time.Second - 500*time.Millisecond), Total: 500 * time.Millisecond,
 		Tenant: tenant, Policy: "base", Upstream: "openai", Route: route.Chat, Status: 200, Outcome: o, Reason: why,
@@ -59,30 +59,32 @@ func aDay() (list []*report.Report) {
 			list = append(list, make(len(list)))
 		}
 	}
-	add(24, func(i int) *report.Report { return chat(i, "support", rewrite.Injected, "", 1200) })
-	add(6, func(i int) *report.Report { return chat(i, "support", rewrite.Untouched, rewrite.ReasonNoMatch, 0) })
+	add(24, func(i int) *report.Report { return chatAbout(i, "support", rewrite.Injected, "", 1200) })
+	add(6, func(i int) *report.Report {
+		return chatAbout(i, "support", rewrite.Untouched, rewrite.ReasonNoMatch, 0)
+	})
 	add(2, func(i int) *report.Report {
-		return chat(i, "support", rewrite.Untouched, rewrite.ReasonNoQueryTerms, 0)
+		return chatAbout(i, "support", rewrite.Untouched, rewrite.ReasonNoQueryTerms, 0)
 	})
 	add(3, func(i int) *report.Report {
-		r := chat(i, "sales", rewrite.Untouched, rewrite.ReasonIrrelevant, 0)
+		r := chatAbout(i, "sales", rewrite.Untouched, rewrite.ReasonIrrelevant, 0)
 		r.Rewrite.Retrieval.Bases = append(r.Rewrite.Retrieval.Bases, retrieval.Ref{Knowledge: "prices"})
 		return r
 	})
 	add(8, func(i int) *report.Report {
-		r := chat(i, "trial", rewrite.Shadowed, "", 800)
+		r := chatAbout(i, "trial", rewrite.Shadowed, "", 800)
 		r.Policy, r.TTFB = "shadow", 250*time.Millisecond
 		return r
 	})
-	add(2, func(i int) *report.Report { return chat(i, "trial", rewrite.Shadowed, rewrite.ReasonNoMatch, 0) })
+	add(2, func(i int) *report.Report { return chatAbout(i, "trial", rewrite.Shadowed, rewrite.ReasonNoMatch, 0) })
 	add(2, func(i int) *report.Report {
-		r := chat(i, "sales", report.WithTools, "", 0)
+		r := chatAbout(i, "sales", report.WithTools, "", 0)
 		r.Tools = &report.Tools{Rounds: 3, CallsOmitted: 2, Tokens: 90}
 		r.Budget.Charged.Money = budget.USD / 8
 		return r
 	})
 	add(2, func(i int) *report.Report {
-		r := chat(i, "sales", report.Staged, "", 500)
+		r := chatAbout(i, "sales", report.Staged, "", 500)
 		r.Stages = &report.Stages{Total: 2, Answer: "draft", Called: []report.Stage{
 			{Name: "draft", Outcome: report.StageOK, Took: time.Second, Usage: answer.Usage{Input: 900, Output: 120}},
 			{Name: "critic", Outcome: report.StageTimeout, Took: time.Minute},
@@ -91,7 +93,7 @@ func aDay() (list []*report.Report) {
 		return r
 	})
 	add(1, func(i int) *report.Report {
-		r := chat(i, "\x1b[31mred\u202e", rewrite.Refused, report.ReasonRateLimit, 0)
+		r := chatAbout(i, "\x1b[31mred\u202e", rewrite.Refused, report.ReasonRateLimit, 0)
 		r.Status, r.Overhead, r.UsageFound, r.Usage = 429, 0, "", answer.Usage{}
 		r.Rewrite = rewrite.Result{}
 		return r
@@ -190,7 +192,7 @@ func TestReadsWhatCollectorsKeep(t *testing.T) {
 // Invalid lines are distinguished from other programs' lines, and do not affect neighbouring
 // lines.
 func TestLinesThatAreNone(t *testing.T) {
-	good := string(logOf(chat(1, "a", rewrite.Injected, "", 10)))
+	good := string(logOf(chatAbout(1, "a", rewrite.Injected, "", 10)))
 	f := func(line string, want logreport.Lines) {
 		t.Helper()
 		want.Read, want.Requests = want.Read+2, 2
@@ -262,7 +264,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		requests = 4000
 	}
 	for i := range requests {
-		r := chat(i, fmt.Sprintf("tenant-%d-%s", i, strings.Repeat("x", 500)), rewrite.Untouched, rewrite.Reason(fmt.Sprint("reason-", i)), 0)
+		r := chatAbout(i, fmt.Sprintf("tenant-%d-%s", i, strings.Repeat("x", 500)), rewrite.Untouched, rewrite.Reason(fmt.Sprint("reason-", i)), 0)
 		r.Policy, r.ID = fmt.Sprint("policy-", i), "01M7Y9S0G540QS2PPDJ5EB0000"
 		r.Stages = &report.Stages{Called: []report.Stage{{Name: fmt.Sprint("stage-", i)}}}
 		tally.Add(logOf(r))
@@ -311,7 +313,7 @@ func FuzzLines(f *testing.F) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	line := logOf(chat(1, "support", rewrite.Injected, "", 1200))
+	line := logOf(chatAbout(1, "support", rewrite.Injected, "", 1200))
 	tally := &logreport.Tally{Prices: prices}
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
@@ -327,7 +329,7 @@ func TestCostOfCacheWritesAndTiers(t *testing.T) {
 		Prices: must(budget.PriceText{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()),
 		Tiers:  map[string]budget.Prices{"priority": must(budget.ParsePrices("10", "", "60"))},
 	}}
-	r := chat(1, "sales", rewrite.Injected, "", 0)
+	r := chatAbout(1, "sales", rewrite.Injected, "", 0)
 	r.Usage = answer.Usage{Input: 6185, CacheWrite: 6000, CacheWrite1h: 1000, Output: 10, Known: true}
 	written := read(t, &logreport.Tally{Prices: table}, logOf(r))
 	if got, want := written.All.Cost.USD, (185*5+5000*6.25+1000*10+10*30)/1e6; math.Abs(got-want) > 1e-9 || written.All.Tokens.CacheWrite != 6000 {

@@ -6,13 +6,14 @@ import (
 
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
 type oneModel struct{ tokens.Counter }
 
-func (m oneModel) Model(string) rewrite.Model {
-	return rewrite.Model{Encoding: "o200k_base", Counter: m.Counter}
+func (m oneModel) Model(string) model.Model {
+	return model.Model{Encoding: "o200k_base", Counter: m.Counter}
 }
 
 // The screen shows what each message is made of, and what is excluded and why. Ids cannot change

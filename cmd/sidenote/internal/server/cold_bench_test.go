@@ -14,6 +14,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // office returns six documents that answer the question of talk, and sixty that only mention its
@@ -45,7 +46,7 @@ func BenchmarkCold(b *testing.B) {
 		b.Run(base.name, func(b *testing.B) {
 			s := stackOf(b, base.documents)
 			policy, _ := s.Config.Tenant("default")
-			body, parser := talk(1<<10), new(rewrite.Parser)
+			body, parser := talk(1<<10), new(chat.Parser)
 			var pieces [][]byte
 			var res rewrite.Result
 			b.ReportAllocs()

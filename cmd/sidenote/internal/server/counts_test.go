@@ -9,6 +9,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // Sources of a base in the state folder have token counts in the encodings of current models and
@@ -55,7 +56,7 @@ func TestStoredCountsReachTheRequest(t *testing.T) {
 		{"gpt-4o", true, retrieval.CacheMiss}, {"gpt-4", true, retrieval.CacheMiss}, {"gpt-4o", true, retrieval.CacheHit},
 		{"text-davinci-003", false, retrieval.CacheMiss},
 	} {
-		req, err := rewrite.Parse(fmt.Appendf(nil, `{"model":%q,"messages":[{"role":"user","content":"How many weeks of parental leave?"}]}`, c.model))
+		req, err := chat.Parse(fmt.Appendf(nil, `{"model":%q,"messages":[{"role":"user","content":"How many weeks of parental leave?"}]}`, c.model))
 		if err != nil {
 			t.Fatal(err)
 		}

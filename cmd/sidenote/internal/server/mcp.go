@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy/mcp"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
-	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // MCPServer returns the server for MCP clients. Call it once, after DataServer and AdminServer; it
@@ -64,7 +64,7 @@ func LogCall(log *slog.Logger, c mcp.Call) {
 type runningModels struct{ *Engine }
 
 // Model implements rewrite.Models.
-func (m runningModels) Model(name string) rewrite.Model {
+func (m runningModels) Model(name string) model.Model {
 	return m.admin.Load().Rewriter.Models.Model(name)
 }
 

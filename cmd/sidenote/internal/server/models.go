@@ -10,7 +10,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/library"
-	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -26,11 +26,11 @@ type ModelTable struct {
 // A resolved is a name with its model.
 type resolved struct {
 	name  string
-	model rewrite.Model
+	model model.Model
 }
 
 // Model returns the properties of a model.
-func (m *ModelTable) Model(name string) rewrite.Model {
+func (m *ModelTable) Model(name string) model.Model {
 	hash := retrieval.HashText(name)
 	if r := m.recent.At(hash); r != nil && r.name == name {
 		return r.model
@@ -40,7 +40,7 @@ func (m *ModelTable) Model(name string) rewrite.Model {
 	if err != nil {
 		panic("BUG: model table: " + err.Error())
 	}
-	model := rewrite.Model{
+	model := model.Model{
 		Row: cmp.Or(row.Configured, row.Match), Encoding: row.Encoding, Window: row.Window, MaxOutput: row.MaxOutput, DefaultOutput: row.DefaultOutput,
 		Estimated: row.Estimated, NoSystem: row.NoSystem, CompletionCap: row.CompletionCap, Tools: row.Tools, Counter: counter, Images: row.Images,
 		FixedTemperature: row.FixedTemperature, Reasoning: row.Reasoning,

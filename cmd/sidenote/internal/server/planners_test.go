@@ -13,12 +13,12 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval/services"
-	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 type models struct{}
 
-func (models) Model(string) rewrite.Model { return rewrite.Model{} }
+func (models) Model(string) model.Model { return model.Model{} }
 
 func load(t *testing.T, text string) *config.Config {
 	t.Helper()

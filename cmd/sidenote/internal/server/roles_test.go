@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // sentMessages is a chat as a model gets it: the role and text of each message.
@@ -31,7 +32,7 @@ func TestModelsThatTakeNoSystemMessage(t *testing.T) {
 	rewritten := func(model string, placement rewrite.Placement, messages string) (sent sentMessages, res rewrite.Result) {
 		t.Helper()
 		body := `{"model":"` + model + `","messages":[` + messages + `]}`
-		req, err := rewrite.Parse([]byte(body))
+		req, err := chat.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // talk returns a chat of about n bytes: a system prompt, alternating questions and longer answers,
@@ -34,7 +35,7 @@ func talk(n int) []byte {
 func warm(tb testing.TB, s *Engine, n int) func() {
 	tb.Helper()
 	policy, _ := s.Config.Tenant("default")
-	body, parser := talk(n), new(rewrite.Parser)
+	body, parser := talk(n), new(chat.Parser)
 	var pieces [][]byte
 	var res rewrite.Result
 	rewritten := func(want retrieval.CacheState) {
