@@ -66,7 +66,7 @@ func (s *Server) noRoom() *tenant.APIError {
 
 // identify finds the caller's policy and upstream and checks that this request is allowed there.
 func (x *exchange) identify() error {
-	caller, err := x.setup.tenants.IdentifyBy(senderOf(x.ctx), x.head.HasSidenoteHeader(), x.report.Time)
+	caller, err := x.setup.tenants.Identify(senderOf(x.ctx), x.head.HasSidenoteHeader(), x.report.Time)
 	x.caller, x.report.Denied = caller, caller.Denied()
 	if err != nil {
 		return err

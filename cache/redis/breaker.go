@@ -18,7 +18,9 @@ const (
 )
 
 // A breaker stops calls to a Redis that does not answer. It begins open, closes when a probe
-// succeeds, and then counts consecutive failures. The Store decides what counts as a failure.
+// succeeds, and then counts consecutive failures. The Store decides what counts as a failure. It shares
+// the rule of when to open with the breaker of retrieval/services, which differs in all else: that one
+// probes by itself, lets one call through after a probe, and finds calls that hang.
 type breaker struct {
 	closedPeriod atomic.Uint64 // number of the current closed period, from 1; 0 while open
 

@@ -166,7 +166,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // identify identifies the caller of a request.
 func (s *Server) identify(r *http.Request, now time.Time) (*Caller, error) {
 	sender := senderOf(r)
-	who, err := s.options.Callers().Identify(sender, now)
+	who, err := s.options.Callers().Identify(sender, true, now)
 	c := &Caller{By: who.By, Key: who.Key, denied: who.Denied()}
 	if err != nil {
 		return c, err

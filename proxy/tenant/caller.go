@@ -60,12 +60,8 @@ type Sender struct {
 // Identify identifies the caller of a request. It refuses callers that cannot be identified,
 // unless there is a policy for unknown callers, and web pages of other sites that send no secret.
 // The error is an *APIError.
-func (d *Directory) Identify(s Sender, now time.Time) (Caller, error) {
-	return d.IdentifyBy(s, true, now)
-}
-
-// IdentifyBy is like Identify; addressed tells whether the request has any Sidenote-* header.
-func (d *Directory) IdentifyBy(s Sender, addressed bool, now time.Time) (Caller, error) {
+// addressed tells whether the request has any Sidenote-* header; true if that is not known.
+func (d *Directory) Identify(s Sender, addressed bool, now time.Time) (Caller, error) {
 	c, sent, err := d.callerOf(s, addressed, now)
 	switch {
 	case err != nil:
