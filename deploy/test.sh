@@ -68,9 +68,9 @@ export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
 # Nobody debugs what is built here or by a test: it takes less time without what debuggers read.
 export GOFLAGS="-ldflags=-w -gcflags=all=-dwarf=false ${GOFLAGS:-}"
 
-if [ -n "$all" ] && [ -n "$race" ]; then
-  # With the race detector a sync.Pool drops values, so that allocations cannot be counted.
-  go test -vet=off -run DoesNotAllocate ./rewrite/tokens
+if [ -n "$all" ]; then
+  # With the race detector a sync.Pool drops values, and the debug build allocates on its own.
+  go test -vet=off -run 'DoesNotAllocate|AllocatesLittle' ./rewrite/tokens ./cmd/sidenote/internal/server
 fi
 
 # The official SDK, the largest package by far, is compiled without optimization: that saves two

@@ -66,10 +66,3 @@ func BenchmarkWarm(b *testing.B) {
 		})
 	}
 }
-
-func TestWarmRewriteAllocatesLittle(t *testing.T) {
-	again := warm(t, demoStack(t), 20<<10)
-	if n := testing.AllocsPerRun(100, again); n > 10 {
-		t.Errorf("%v allocations", n)
-	}
-}
