@@ -50,7 +50,7 @@ type Planner interface {
 
 // The errors of Planners, besides those of their services.
 var (
-	ErrNotAsked = errors.New("nobody was asked")
+	ErrNotAsked = errors.New("no model was asked")
 	ErrBadPlan  = errors.New("the answer is no plan")
 )
 

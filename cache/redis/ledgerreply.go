@@ -31,7 +31,7 @@ const codeLost = "lost"
 
 // wrongReply returns the error for a reply that none of our scripts gives.
 func wrongReply() error {
-	return fmt.Errorf("redis %s: %s: a reply that no script of ours gives", opScript, Protocol)
+	return fmt.Errorf("redis %s: %s: unexpected reply of a ledger script", opScript, Protocol)
 }
 
 func readReply(raw any) (ledgerReply, error) {

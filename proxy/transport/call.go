@@ -279,7 +279,7 @@ func (x *upstreamCall) receive(c Call, text *[]byte, upgrade bool) error {
 		return err
 	}
 	if a.head.Status == 101 && !upgrade {
-		return http1.Malformed("another protocol, unasked")
+		return http1.Malformed("switched protocols without a request to upgrade")
 	}
 	x.mu.Lock()
 	x.answered = true

@@ -49,7 +49,7 @@ const (
 var errPanic = &Error{Internal, errors.New("panic")}
 
 // ErrUnsent is the cause if a context ended before the upstream was reached.
-var ErrUnsent = errors.New("given up before anything was sent")
+var ErrUnsent = errors.New("canceled before the request was sent")
 
 // An Error is an error returned by this package.
 type Error struct {

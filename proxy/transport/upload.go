@@ -267,7 +267,7 @@ func (c *clientConn) bodyError(err error) *Error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Error{ClientLate, errors.New("request body too slow")}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &network):
-		return &Error{ClientGone, errors.New("client hung up inside its body")}
+		return &Error{ClientGone, errors.New("client closed the connection while sending its body")}
 	}
 	return &Error{ClientBody, errors.New("malformed request body")}
 }

@@ -34,7 +34,7 @@ func (r Reason) Explained() string {
 	case NoQuestion:
 		return "it does not end with a text of the user"
 	}
-	return "its limits are none that a server takes"
+	return "its max_tokens, n or another limit is invalid"
 }
 
 // Unfit returns the reason why a request, which must be valid JSON with a message, cannot be

@@ -13,7 +13,7 @@ import (
 const maxHead = 64 << 10
 
 // ErrFraming is wrapped by all errors about what an upstream sent.
-var ErrFraming = errors.New("Malformed answer")
+var ErrFraming = errors.New("malformed answer")
 
 // Malformed returns an error that wraps ErrFraming.
 func Malformed(format string, args ...any) error {

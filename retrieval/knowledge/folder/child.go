@@ -107,7 +107,7 @@ func (r *ChildReader) Extract(ctx context.Context, f extract.Format, name string
 	if exit := (*exec.ExitError)(nil); errors.As(ended, &exit) && (exit.ExitCode() == exitMemory || !exit.Exited()) {
 		return nil, errMemory(memory)
 	}
-	return nil, fmt.Errorf("its reader ended: %w", errors.Join(ended, err))
+	return nil, fmt.Errorf("the process that extracts its text failed: %w", errors.Join(ended, err))
 }
 
 // environment returns the variables that a program needs to start.

@@ -39,7 +39,7 @@ func (p *pathPattern) expression(pattern string) (string, error) {
 		last := i == len(segments)-1
 		switch {
 		case segment == "" || segment == "." || segment == "..":
-			return "", fmt.Errorf("segment %d is %q; paths have none such", i+1, segment)
+			return "", fmt.Errorf("segment %d is %q, which never occurs in a path", i+1, segment)
 		case segment == "**" && last:
 			b.WriteString(`[^/]+(?:/[^/]+)*`)
 			continue

@@ -66,7 +66,7 @@ const (
 
 var (
 	errCircle   = errors.New("the link leads in a circle")
-	errVanished = errors.New("the way vanished")
+	errVanished = errors.New("the path changed while it was followed")
 )
 
 // resolve follows path to the file or folder at its end, and watches the links on the way. If a

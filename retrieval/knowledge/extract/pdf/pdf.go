@@ -75,7 +75,7 @@ var ErrMemory = errors.New("reading it takes more memory than is free")
 var (
 	errTooLong   = extract.Brokenf("reading it takes too long")
 	errTooLarge  = extract.Brokenf("reading it takes too much memory")
-	errGaveUp    = extract.Brokenf("its reader gave up on it")
+	errGaveUp    = extract.Brokenf("the PDF library failed on it")
 	errNoPDF     = extract.Brokenf("it is no PDF, or broken")
 	errProtected = extract.Brokenf("it is protected by a password")
 	errNoText    = extract.Brokenf("there is no text in it")
