@@ -138,7 +138,7 @@ func (f ExcludedList) WithNames(label func(add func(Label)) error) (ExcludedList
 const (
 	// maxPacked limits the bases, and the notes, that can be referred to by number.
 	maxPacked = 127
-	// lately is how many of the latest are compared.
+	// lately is the number of latest entries that a new one is compared with.
 	lately = 4
 	// maxCommon limits the common prefix of consecutive document ids, and so the size to which a
 	// short list can decode.

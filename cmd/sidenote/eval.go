@@ -211,7 +211,7 @@ func ofData(err error) error {
 	return err
 }
 
-// prepare reads the questions and opens what they are asked of; end closes it. For a plan it
+// prepare reads the questions and opens the subject that they search; end closes it. For a plan it
 // prints that and leaves e.Subject nil.
 func (c *evalCmd) prepare(a *app, e *evaluation, show *terminal.Progress) (end func(), err error) {
 	e.Name = c.name()

@@ -59,8 +59,8 @@ type Sender struct {
 
 // Identify identifies the caller of a request. It refuses callers that cannot be identified,
 // unless there is a policy for unknown callers, and web pages of other sites that send no secret.
-// The error is an *APIError.
-// addressed tells whether the request has any Sidenote-* header; true if that is not known.
+// addressed reports whether the request has any Sidenote-* header; true if that is not known. The
+// error is an *APIError.
 func (d *Directory) Identify(s Sender, addressed bool, now time.Time) (Caller, error) {
 	c, sent, err := d.callerOf(s, addressed, now)
 	switch {

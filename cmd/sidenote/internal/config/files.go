@@ -15,7 +15,7 @@ import (
 // errOutside means that a path leads out of the folder of the file that names it.
 var errOutside = errors.New("lies outside of this file's folder")
 
-// ReadWithin reads a file that lies in the folder of another, and refuses links that lead out of
+// ReadWithin reads a file in the folder of another file, and refuses links that lead out of
 // it.
 func ReadWithin(file, path string) (data []byte, err error) {
 	err = within(file, path, func(root *os.Root, name string) error {

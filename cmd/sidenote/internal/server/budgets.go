@@ -58,7 +58,7 @@ func meanwhile(cfg *config.Config) string {
 	return "tenants with limits are refused"
 }
 
-// openBudgets opens the ledger; keep means that counts outlive this process. changed is told when
+// openBudgets opens the ledger; keep means that counts outlive this process. changed is called when
 // Redis fails and recovers.
 func openBudgets(running func() *config.Config, changed func(string, bool), keep bool, m Monitor, tasks *Tasks) (*budgets, error) {
 	cfg := running()

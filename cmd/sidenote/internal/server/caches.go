@@ -20,7 +20,7 @@ type Caches struct {
 	monitor Monitor
 	memory  map[cache.Kind]*cache.Memory
 
-	// Changed is told when a problem with Redis begins and ends.
+	// Changed is called when a problem with Redis begins and ends.
 	Changed func(line string, bad bool)
 
 	DB     *redis.DB   // nil without Redis; the maps below are empty then
@@ -99,8 +99,8 @@ func (c *Caches) Turns() *toolcalls.TurnStore {
 	return toolcalls.NewTurnStore(c.latest(cache.Turns, toolcalls.TurnLifetime), c.monitor.Cached)
 }
 
-// Outputs remembers what stages before the last one said. It is called once, where some policy wants
-// that.
+// Outputs returns a new cache of the outputs of stages before the last one. It is called once, if a
+// policy asks for it.
 func (c *Caches) Outputs() *cache.StageOutputs {
 	return cache.NewStageOutputs(c.latest(cache.Outputs, 0), c.monitor.Cached) // each value has its own lifetime
 }

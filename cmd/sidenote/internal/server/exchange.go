@@ -23,7 +23,7 @@ const (
 type Exchange struct {
 	Tracker *model.Tracker
 	Store   *cache.CodecStore
-	// Mismatched is told of a value in Store that does not belong to its key.
+	// Mismatched is called for each value in Store that does not belong to its key.
 	Mismatched func(why cache.Mismatch)
 }
 

@@ -37,7 +37,7 @@ func newIssuer(c config.Issuer) *issuer {
 	return i
 }
 
-// NewIssuers returns the issuers of a configuration. tell is told of keys that cannot be read.
+// NewIssuers returns the issuers of a configuration. tell is called when keys cannot be read.
 func NewIssuers(cfg *config.Config, tell func(level slog.Level, line string)) *Issuers {
 	s := &Issuers{byName: map[string]*issuer{}, tell: tell}
 	for name, c := range cfg.Identity.JWT {

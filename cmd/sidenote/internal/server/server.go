@@ -45,9 +45,9 @@ type Options struct {
 	Vectors bool   // the state folder is opened for writing, but only for vectors: see Vectors
 	Serve   bool   // requests are served without keeping anything: limits count in this process alone
 
-	// Log is told when a problem in the background begins and ends; it may be nil.
+	// Log is called when a problem in the background begins and ends; it may be nil.
 	Log func(level slog.Level, line string)
-	// Used is told of the tokens sent to services. It may be nil, and may be called concurrently.
+	// Used is called with the tokens sent to services. It may be nil, and may be called concurrently.
 	Used func(use Use, tokens int64)
 }
 
@@ -65,7 +65,7 @@ type Engine struct {
 	// creates it, which must be before the first request, since Redis is used once it has
 	// answered.
 	Turns func() *toolcalls.TurnStore
-	// Outputs returns what remembers outputs of stages. It is one memory, made as that of Turns.
+	// Outputs returns the cache of stage outputs. The first call creates it, as with Turns.
 	Outputs func() *cache.StageOutputs
 
 	catalogue *catalogue

@@ -23,7 +23,7 @@ type Listeners struct {
 	Admin, Telemetry, MCP net.Listener
 }
 
-// OpenPorts opens all ports or none. tell is told when certificates are reloaded, and when that
+// OpenPorts opens all ports or none. tell is called when certificates are reloaded, and when that
 // fails.
 func OpenPorts(ctx context.Context, cfg *config.Config, tell func(slog.Level, string)) (ls Listeners, err error) {
 	open := func(key string, of config.Listener) net.Listener {

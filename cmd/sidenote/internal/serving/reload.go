@@ -20,7 +20,7 @@ import (
 // A Reloader reloads a configuration. Set its fields before calling its methods. It is safe for
 // concurrent use.
 type Reloader struct {
-	// Load reads the configuration. seen is told of each file and pattern before it is read.
+	// Load reads the configuration. seen is called with each file and pattern before it is read.
 	Load func(seen func(path string)) (*config.Config, error)
 	// Check returns an error if a configuration does not fit the open ports of this process.
 	Check func(context.Context, *config.Config) error
