@@ -108,7 +108,7 @@ func (x *exchange) sendFixedAnswer(req *chat.Request, text string) {
 // fixedAnswer returns the body of an answer with a fixed text: an event stream or a JSON object.
 func (x *exchange) fixedAnswer(req *chat.Request, stream bool, text string) []byte {
 	if x.server.bodies != nil {
-		x.said = &answer.Text{Bytes: len(text), Text: text, Finish: "stop"}
+		x.ownAnswer = &answer.Text{Bytes: len(text), Text: text, Finish: "stop"}
 	}
 	return AppendCompletion(nil, x.report.ID, x.report.Time, req.Model, req.Body, stream, text)
 }

@@ -35,7 +35,7 @@ func (a *account) maxBody(p *tenant.Policy) int {
 	if limit <= 0 {
 		limit = DefaultMaxRewriteBytes
 	}
-	return a.server.memory.Largest(limit+a.held) - a.held
+	return a.server.memory.Largest(limit+a.reservedBytes) - a.reservedBytes
 }
 
 // readBody reads the body of a request and decompresses it. If it cannot, err is set if the policy
@@ -161,7 +161,7 @@ func (a *account) keepAnswer() {
 	}
 	defer a.giveBack() // the end of a stream may have taken some memory
 	defer panics.Recover(a.panicked, nil)
-	said := a.said
+	said := a.ownAnswer
 	switch outcome := a.report.Outcome; {
 	case said != nil:
 	case outcome == report.Staged:

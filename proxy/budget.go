@@ -39,7 +39,7 @@ func (x *exchange) reserveKind(kind budget.Kind, of Demand, cheaper func(budget.
 		return budgetError(x.life, err)
 	}
 	x.spending = s
-	if rung == "" && x.planner.GaveWay() {
+	if rung == "" && x.planner.Skipped() {
 		rung = budget.NoPlanner
 	}
 	x.report.Budget = report.Budget{Rung: string(rung), Estimate: s.Estimate()}
@@ -97,7 +97,7 @@ func (x *exchange) demandOf(p *rewrite.Policy, req *chat.Request) Demand {
 	if whole == 0 && x.metered != nil {
 		whole = int64(x.setup.rewriter.Count(*p, req))
 	}
-	of := Demand{Prompt: whole, Refers: req.Attachments > 0}
+	of := Demand{Prompt: whole, HasReferences: req.Attachments > 0}
 	if res.Outcome == rewrite.Injected {
 		of.Injected = int64(res.Ledger.Used)
 		of.Prompt += of.Injected
@@ -111,7 +111,7 @@ func (x *exchange) demandOf(p *rewrite.Policy, req *chat.Request) Demand {
 
 // reserveAsItIs reserves budget for a chat that is sent without sources.
 func (x *exchange) reserveAsItIs(p *rewrite.Policy, req *chat.Request) error {
-	of := Demand{Refers: req.Attachments > 0}
+	of := Demand{HasReferences: req.Attachments > 0}
 	if x.metered != nil {
 		of.Prompt = int64(x.setup.rewriter.Count(*p, req))
 		x.fitAnswer(of.Prompt)
@@ -136,7 +136,7 @@ func (x *exchange) reserveAnswered() error {
 // except for embeddings, because models also read instructions, tools and suffixes. A response may
 // continue an earlier one, and like a message may search by itself.
 func (x *exchange) reserveRelayed(body []byte) error {
-	of := Demand{Refers: x.target.Route == route.Responses || x.target.Route == route.Messages}
+	of := Demand{HasReferences: x.target.Route == route.Responses || x.target.Route == route.Messages}
 	if x.metered != nil {
 		if x.target.Route == route.Embeddings {
 			body = x.metered.Input()
@@ -173,9 +173,9 @@ type SpendRequest struct {
 
 // A Demand is the token demand of a request as it would be sent.
 type Demand struct {
-	Prompt   int64
-	Injected int64 // of Prompt: added by Sidenote
-	Refers   bool  // the request refers to other content, such as files, and may use more tokens
+	Prompt        int64
+	Injected      int64 // of Prompt: added by Sidenote
+	HasReferences bool  // the request refers to other content, such as files, and may use more tokens
 
 	// Body and Row replace those of the SpendRequest, if cheaper replaced the request by another
 	// one.
@@ -303,9 +303,9 @@ func (s *spending) Settle(r *report.Report) {
 	r.Budget.Charged = s.charge(r)
 }
 
-// SentAgain records that a shorter request was sent and that the first call cost nothing.
+// ShortenRequest records that a shorter request was sent and that the first call cost nothing.
 // It does nothing if s is nil.
-func (s *spending) SentAgain(demand func() Demand) {
+func (s *spending) ShortenRequest(demand func() Demand) {
 	if s != nil {
 		s.sent = demand()
 	}
@@ -319,9 +319,9 @@ func (s *spending) Sent() Demand {
 	return s.sent
 }
 
-// SentAnew records that the request is sent again with another body and that the first call cost
-// nothing. It returns false, and records nothing, if that may cost more than is reserved.
-func (s *spending) SentAnew(body *rewrite.MeteredRequest, of Demand) bool {
+// ReplaceRequest records that the request is sent again with another body and that the first call
+// cost nothing. It returns false, and records nothing, if that may cost more than is reserved.
+func (s *spending) ReplaceRequest(body *rewrite.MeteredRequest, of Demand) bool {
 	was, longest, held := s.sent, s.longest, s.hold.Estimate()
 	if e := s.estimate(body, of); e.Tokens > held.Tokens || e.Injected > held.Injected || e.Money > held.Money {
 		s.sent, s.longest = was, longest
@@ -358,7 +358,7 @@ func (s *spending) settlement(r *report.Report) answer.Settlement {
 	}
 	return answer.Settlement{
 		Outcome: outcome, Reported: r.Usage, Found: r.UsageFound, Prompt: s.sent.Prompt, Longest: s.longest,
-		HasExternalContent: s.sent.Refers, Counted: r.Generated,
+		HasExternalContent: s.sent.HasReferences, Counted: r.Generated,
 	}
 }
 
@@ -391,10 +391,10 @@ func (s *spending) charge(r *report.Report) budget.Amount {
 	}
 }
 
-// Taken returns the cost of a call for which no tokens were reserved, and records its basis in the
-// Report: the reported usage, or else the received text and our count of the prompt, if there is
-// one. model and tier are those that the request names, as far as is known.
-func Taken(terms *budget.Terms, r *report.Report, model, tier string) budget.Amount {
+// UnreservedCost returns the cost of a call for which no tokens were reserved, and records its
+// basis in the Report: the reported usage, or else the received text and our count of the prompt,
+// if there is one. model and tier are those that the request names, as far as is known.
+func UnreservedCost(terms *budget.Terms, r *report.Report, model, tier string) budget.Amount {
 	known := answer.Settlement{Outcome: answer.OutcomeNotSent, Reported: r.Usage, Found: r.UsageFound, HasExternalContent: true, Counted: r.Generated}
 	if status := r.UpstreamStatus(); status > 0 {
 		known.Outcome = outcomeOf(r)
@@ -549,7 +549,7 @@ func (x *exchange) allEdits(edits []rewrite.Edit) []rewrite.Edit {
 		return edits
 	}
 	if x.tools != nil {
-		edits = x.tools.Join(edits)
+		edits = x.tools.AddEdits(edits)
 	}
 	if x.metered != nil {
 		if mine := x.metered.Edits(); len(mine) > 0 {

@@ -20,20 +20,20 @@ import (
 // A flight is a running call of a stage.
 type flight struct {
 	report.Stage
-	call    *stageCall
-	began   time.Time
-	key     string // cache key of its answer; "" if it is not cached
-	answer  *transport.Answer
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	timer   *time.Timer
-	lowered bool   // the budget has no room for stages
-	wait    string // StageError.Wait
-	err     error
+	call              *stageCall
+	began             time.Time
+	key               string // cache key of its answer; "" if it is not cached
+	answer            *transport.Answer
+	ctx               context.Context
+	cancel            context.CancelCauseFunc
+	timer             *time.Timer
+	noBudgetForStages bool   // the budget has no room for stages
+	wait              string // StageError.Wait
+	err               error
 }
 
-// patient removes the time limit of a stage call.
-func (f *flight) patient() {
+// stopTimeout removes the time limit of a stage call.
+func (f *flight) stopTimeout() {
 	if f.timer != nil {
 		f.timer.Stop()
 	}
@@ -41,7 +41,7 @@ func (f *flight) patient() {
 
 func (f *flight) end() {
 	if f.cancel != nil {
-		f.patient()
+		f.stopTimeout()
 		f.cancel(nil)
 	}
 }
@@ -50,17 +50,17 @@ func (f *flight) end() {
 // stages, which is then reserved.
 var errLowered = errors.New("there is no room for stages")
 
-// An Unmade is the error of callStage for a call that must not be made.
-type Unmade struct {
+// A NotCalledError is the error of callStage for a call that must not be made.
+type NotCalledError struct {
 	Outcome report.StageOutcome
 	Err     error
 }
 
 // Error returns the message of the cause.
-func (e *Unmade) Error() string { return e.Err.Error() }
+func (e *NotCalledError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *Unmade) Unwrap() error { return e.Err }
+func (e *NotCalledError) Unwrap() error { return e.Err }
 
 // call sends the request of a stage and waits for the head of the answer.
 func (r *stageRun) call(f *flight) report.StageOutcome {
@@ -142,10 +142,10 @@ func (r *stageRun) outcome(f *flight) report.StageOutcome {
 
 // unanswered returns the outcome of a call that failed with f.err.
 func unanswered(f *flight) report.StageOutcome {
-	if f.lowered = errors.Is(f.err, errLowered); f.lowered {
+	if f.noBudgetForStages = errors.Is(f.err, errLowered); f.noBudgetForStages {
 		return report.StageBudget
 	}
-	if unmade, ok := errors.AsType[*Unmade](f.err); ok {
+	if unmade, ok := errors.AsType[*NotCalledError](f.err); ok {
 		f.Calls--
 		return unmade.Outcome
 	}

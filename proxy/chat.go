@@ -323,9 +323,9 @@ func (x *exchange) useHelpers(p *rewrite.Policy, req *chat.Request) {
 		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI(), p.Planner.Model), Credentials: credentials(&x.request),
 	}
 	if p.Mode != rewrite.Shadow { // a shadow request has reserved its budget already
-		of.Bare = x.bare(p, req)
+		of.BaseCost = x.bare(p, req)
 	}
-	x.planner = x.setup.planners.Help(p, of)
+	x.planner = x.setup.planners.SetHelpers(p, of)
 }
 
 // bare returns the estimated cost of the request without sources; zero if it is not metered.
@@ -333,7 +333,7 @@ func (x *exchange) bare(p *rewrite.Policy, req *chat.Request) budget.Amount {
 	if x.metered == nil {
 		return budget.Amount{}
 	}
-	of := Demand{Prompt: int64(x.setup.rewriter.Count(*p, req)), Refers: req.Attachments > 0}
+	of := Demand{Prompt: int64(x.setup.rewriter.Count(*p, req)), HasReferences: req.Attachments > 0}
 	x.fitAnswer(of.Prompt)
 	return estimateCall(&x.policy.Budget, SpendRequest{Route: x.target.Route, Body: x.metered, Row: x.row}, of)
 }

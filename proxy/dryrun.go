@@ -18,12 +18,12 @@ func ToolsDryRun(ctx context.Context, rw *rewrite.Rewriter, of *tools.Policy, p 
 		o, r.ToolsSkipped = tryOffer(rw, of, req, p.Knowledge)
 	}
 	if o != nil {
-		p = o.UpFront(o.Protecting(p))
+		p = o.FirstSearchPolicy(o.Protecting(p))
 	}
 	res := rw.Rewrite(ctx, p, req, asked)
 	r.Outcome, r.Reason = res.Outcome, res.Reason
 	if o != nil && res.Outcome != rewrite.Refused {
-		res.Edits = o.Join(res.Edits)
+		res.Edits = o.AddEdits(res.Edits)
 		res.Ledger.Edits = res.Edits
 		asked.ChunkResult.Record(&res.Ledger)
 		r.Outcome, r.Tools, offered = report.WithTools, new(report.Tools), o.offered()

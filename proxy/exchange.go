@@ -43,7 +43,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	x.account.begin(s, ctx.Time()) // ctx.Time is when this call of the handler began
 	defer func() {
-		if !x.switched {
+		if !x.upgraded {
 			x.end()
 		}
 	}()
@@ -67,7 +67,7 @@ func newExchange() *exchange {
 // done is called with the outcome when the answer has ended.
 func (x *exchange) done(o transport.Outcome) {
 	x.settle(o)
-	if x.switched {
+	if x.upgraded {
 		x.end()
 	}
 }
@@ -178,7 +178,7 @@ func (x *exchange) forward(r transport.Call) error {
 	x.checker.Relay(answer, &how, x)
 	status := answer.Status()
 	answer.Relay(x.ctx, how)
-	x.switched = status == fasthttp.StatusSwitchingProtocols
+	x.upgraded = status == fasthttp.StatusSwitchingProtocols
 	return nil
 }
 
@@ -251,13 +251,13 @@ func (x *exchange) noteError(e *tenant.APIError) {
 // An account owns a request's Report and the slots and memory that the request holds, from its
 // first byte until it is recorded. It ends the request.
 type account struct {
-	server   *Server
-	report   report.Report
-	calls    [1]report.Call  // backing array of report.Calls in the usual case
-	readTook time.Duration   // from report.Time until the request was read, including its body if that is buffered
-	held     int             // bytes taken from server.memory for the body
-	shadow   *rewrite.Result // the result of shadow work, when it is done
-	refs     atomic.Int32    // references of the answer and shadow work; the last one to end records the Report
+	server        *Server
+	report        report.Report
+	calls         [1]report.Call  // backing array of report.Calls in the usual case
+	readTook      time.Duration   // from report.Time until the request was read, including its body if that is buffered
+	reservedBytes int             // bytes taken from server.memory for the body
+	shadow        *rewrite.Result // the result of shadow work, when it is done
+	refs          atomic.Int32    // references of the answer and shadow work; the last one to end records the Report
 	settlement
 	reading
 	kept
@@ -275,14 +275,14 @@ type settlement struct {
 
 // A reading holds what is read from an answer while it is relayed.
 type reading struct {
-	streaming bool                // the answer is a stream
-	switched  bool                // the connection switches to another protocol when the handler has returned
-	reader    *answer.UsageReader // reads the usage of the answer; nil if the answer has none
-	unread    bool                // do not use reader: it panicked, or there is no time for it
-	text      *answer.AnswerText  // reads the text of the answer; nil if it is not kept
-	said      *answer.Text        // the answer that Sidenote wrote itself, if it is kept
-	checker   *citationStage      // checks the answer's citations; nil if they are not checked
-	sample    *sample             // the request, for learn; nil if it is not sampled
+	streaming    bool                // the answer is a stream
+	upgraded     bool                // the connection switches to another protocol when the handler has returned
+	reader       *answer.UsageReader // reads the usage of the answer; nil if the answer has none
+	usageSkipped bool                // do not use reader: it panicked, or there is no time for it
+	text         *answer.AnswerText  // reads the text of the answer; nil if it is not kept
+	ownAnswer    *answer.Text        // the answer that Sidenote wrote itself, if it is kept
+	checker      *citationStage      // checks the answer's citations; nil if they are not checked
+	sample       *sample             // the request, for learn; nil if it is not sampled
 }
 
 // A kept is what an exchange keeps from one request to the next: method values, so that they are
@@ -321,14 +321,14 @@ func (a *account) Take(n int) bool {
 	if !a.server.memory.Take(n) {
 		return false
 	}
-	a.held += n
+	a.reservedBytes += n
 	return true
 }
 
 func (a *account) giveBack() {
-	if a.held > 0 {
-		a.server.memory.Give(a.held)
-		a.held = 0
+	if a.reservedBytes > 0 {
+		a.server.memory.Give(a.reservedBytes)
+		a.reservedBytes = 0
 	}
 }
 
@@ -392,7 +392,7 @@ func (a *account) charge() {
 	if stage := r.Stages.Last(); stage != nil && kind == budget.Stage {
 		model = stage.Model
 	}
-	r.Budget.Charged = Taken(a.terms, r, model, a.tier)
+	r.Budget.Charged = UnreservedCost(a.terms, r, model, a.tier)
 	if a.before.Counted() {
 		r.Budget.Charged.Requests = 0
 	}

@@ -48,7 +48,7 @@ func TestGradeNoRoom(t *testing.T) {
 	for limit, want := range map[int64]error{1e6: nil, 3000: retrieval.ErrNotAsked} {
 		l, m := ledger(t)
 		of := graded(limit)
-		of.Bare = budget.Amount{Requests: 1, Tokens: 2000}
+		of.BaseCost = budget.Amount{Requests: 1, Tokens: 2000}
 		got, err := graders(m, judges(1)).Grader(of).Rerank(t.Context(), "q", []string{"a"})
 		if !errors.Is(err, want) || (len(got) == 1) != (want == nil) {
 			t.Errorf("limit of %d: %v, %v", limit, got, err)

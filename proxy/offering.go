@@ -18,8 +18,8 @@ import (
 // An Offering is what Sidenote adds to a request for its tools: the tools, or a text that
 // describes them, and messages that the client has not seen.
 type Offering struct {
-	Names map[string]tools.ToolName // Sidenote's tools, by the names under which they are offered
-	Given []json.RawMessage         // the sources of restored turns, as report.Tools.MarshalSources returned them
+	Names        map[string]tools.ToolName // Sidenote's tools, by the names under which they are offered
+	GivenSources []json.RawMessage         // the sources of restored turns, as report.Tools.MarshalSources returned them
 
 	req       *chat.Request
 	policy    *tools.Policy
@@ -126,8 +126,8 @@ func (o *Offering) Protecting(p rewrite.Policy) rewrite.Policy {
 	return p
 }
 
-// UpFront returns the policy for rewriting a request whose model can search.
-func (o *Offering) UpFront(p rewrite.Policy) rewrite.Policy {
+// FirstSearchPolicy returns the policy for rewriting a request whose model can search.
+func (o *Offering) FirstSearchPolicy(p rewrite.Policy) rewrite.Policy {
 	if p.Empty() == rewrite.EmptyRefuse {
 		p.OnEmpty = rewrite.EmptyPass // the model may find what this search did not
 	}
@@ -137,8 +137,8 @@ func (o *Offering) UpFront(p rewrite.Policy) rewrite.Policy {
 	return p
 }
 
-// Join adds the edits of this round to those of the rewrite.
-func (o *Offering) Join(edits []rewrite.Edit) []rewrite.Edit {
+// AddEdits adds the edits of this round to those of the rewrite.
+func (o *Offering) AddEdits(edits []rewrite.Edit) []rewrite.Edit {
 	if o.withdrawn {
 		return edits
 	}
@@ -174,18 +174,18 @@ func (o *Offering) describe(edits []rewrite.Edit) []rewrite.Edit {
 	return append(edits, rewrite.Edit{Name: toolcalls.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: rewrite.EditText{place.JSON([]string{lead + o.text})}})
 }
 
-// Withdraw makes Join add nothing to the next round, which is the last, because the upstream
+// Withdraw makes AddEdits add nothing to the next round, which is the last, because the upstream
 // refuses it.
 func (o *Offering) Withdraw() { o.withdrawn = true }
 
 // Withdrawn reports whether Withdraw was called.
 func (o *Offering) Withdrawn() bool { return o.withdrawn }
 
-// BesideOthers reports whether the request also has tools of the application.
-func (o *Offering) BesideOthers() bool { return len(o.asked.Names) > 0 }
+// HasAppTools reports whether the request also has tools of the application.
+func (o *Offering) HasAppTools() bool { return len(o.asked.Names) > 0 }
 
-// Restores reports whether turns of earlier requests were restored.
-func (o *Offering) Restores() bool { return len(o.restored) > 0 }
+// HasRestored reports whether turns of earlier requests were restored.
+func (o *Offering) HasRestored() bool { return len(o.restored) > 0 }
 
 // Next moves the offering to the next round and returns the edits of its body.
 func (o *Offering) Next(messages []json.RawMessage, last bool) []rewrite.Edit {

@@ -43,9 +43,9 @@ type scores interface {
 
 // A PlanUpstream is an upstream that planners, rerankers and graders may call.
 type PlanUpstream struct {
-	API  PlanAPI
-	Base string      // its base URL
-	Own  http.Header // headers with Sidenote's own key; nil: the caller's credentials are used
+	API       PlanAPI
+	Base      string      // its base URL
+	OwnHeader http.Header // headers with Sidenote's own key; nil: the caller's credentials are used
 }
 
 // Planners holds what the planners, rerankers and graders of all requests share. Models is
@@ -60,7 +60,7 @@ type Planners struct {
 	Scores    scores
 	Models    rewrite.Models
 	Meter     *budget.Meter                                       // nil: nothing is reserved
-	Used      func(tenant string, kind budget.Kind, tokens int64) // called for each answer
+	OnUsage   func(tenant string, kind budget.Kind, tokens int64) // called for each answer
 }
 
 // A PlanRequest describes the request to plan, rerank or grade for.
@@ -79,7 +79,7 @@ type PlanRequest struct {
 	Rerank   retrieval.RerankSettings
 	Grade    retrieval.GradeSettings
 	Terms    *budget.Terms // of the tenant
-	Bare     budget.Amount // cost of the request without sources; planning must leave room for it
+	BaseCost budget.Amount // cost of the request without sources; planning must leave room for it
 }
 
 // PlanDryRun returns a PlanRequest without a caller and so without credentials. Its calls are
@@ -98,9 +98,9 @@ type Planner struct {
 	err  error
 }
 
-// Help sets the planner, reranker and grader of policy for a request, as far as policy uses them.
-// It returns the planner, nil if there is none. It does nothing if p is nil.
-func (p *Planners) Help(policy *rewrite.Policy, of PlanRequest) (planner *Planner) {
+// SetHelpers sets the planner, reranker and grader of policy for a request, as far as policy uses
+// them. It returns the planner, nil if there is none. It does nothing if p is nil.
+func (p *Planners) SetHelpers(policy *rewrite.Policy, of PlanRequest) (planner *Planner) {
 	if p == nil {
 		return nil
 	}
@@ -124,8 +124,8 @@ func (p *Planners) For(of PlanRequest) *Planner { return &Planner{all: p, of: of
 // rung no_planner.
 var errNoRoom = fmt.Errorf("no room in the budget: %w", retrieval.ErrNotAsked)
 
-// GaveWay reports whether planning was skipped because the budget had no room for it.
-func (p *Planner) GaveWay() bool { return p != nil && errors.Is(p.err, errNoRoom) }
+// Skipped reports whether planning was skipped because the budget had no room for it.
+func (p *Planner) Skipped() bool { return p != nil && errors.Is(p.err, errNoRoom) }
 
 // Refusal returns why the request must be refused: the budget had no room for planning, and the
 // tenant's ladder does not allow skipping it. It returns nil if the request may continue.
@@ -157,8 +157,8 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 	if !ok || model == "" {
 		return retrieval.Plan{}, fmt.Errorf("no model: %w", retrieval.ErrNotAsked)
 	}
-	if u.Own != nil {
-		to.Header, to.Own = u.Own, true
+	if u.OwnHeader != nil {
+		to.Header, to.Own = u.OwnHeader, true
 	}
 	key := append([]string{
 		services.PlanVersion, name, u.Base, to.Path, fingerprint(to.Header), model,
@@ -267,7 +267,7 @@ func (p *Planners) reserve(ctx context.Context, of *PlanRequest, kind budget.Kin
 	if !of.Terms.Tokens() {
 		return b, nil
 	}
-	with := budget.Amount{Tokens: of.Bare.Tokens, Money: of.Bare.Money}
+	with := budget.Amount{Tokens: of.BaseCost.Tokens, Money: of.BaseCost.Money}
 	for i := range b.parts {
 		part := &b.parts[i]
 		with.Tokens = min(with.Tokens+part.prompt+part.longest, budget.MaxAmount)
@@ -321,8 +321,8 @@ func (b *bill) settleAfter(waiting context.Context) (stop func() bool) {
 // settle charges the cost of the calls, by their answers or errors.
 func (b *bill) settle() {
 	sum, told := b.sum()
-	if b.all.Used != nil && told > 0 {
-		b.all.Used(b.of.Tenant, b.kind, told)
+	if b.all.OnUsage != nil && told > 0 {
+		b.all.OnUsage(b.of.Tenant, b.kind, told)
 	}
 	switch {
 	case b.hold != nil:
@@ -487,7 +487,7 @@ func (r *reranker) judge(ctx, waiting context.Context, u PlanUpstream, before in
 	defer b.settleAfter(waiting)()
 	scores := make([][]float64, len(parts))
 	err = services.Each(ctx, len(prompts), func(ctx context.Context, i int) error {
-		answer, err := u.API.Ask(ctx, services.LLMCall{Header: u.Own, Own: true}, prompts[i])
+		answer, err := u.API.Ask(ctx, services.LLMCall{Header: u.OwnHeader, Own: true}, prompts[i])
 		b.ended(i, answer, err)
 		switch {
 		case errors.Is(err, services.ErrNoCompletion):

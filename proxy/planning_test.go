@@ -139,7 +139,7 @@ func TestCharges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, m := ledger(t)
 			p, used := planners(m, c.api), int64(0)
-			p.Used = func(tenant string, kind budget.Kind, tokens int64) { used += tokens }
+			p.OnUsage = func(tenant string, kind budget.Kind, tokens int64) { used += tokens }
 			_, err := p.For(request(1e6)).Plan(t.Context(), retrieval.Question{Text: "q"})
 			if (err == nil) != (name == "told" || name == "not told" || name == "lies") {
 				t.Error(err)
@@ -191,7 +191,7 @@ func TestNoRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, m := ledger(t)
 			r, asked := request(c.limit, c.ladder...), 0
-			r.Bare = budget.Amount{Requests: 1, Tokens: 2000, Injected: 5}
+			r.BaseCost = budget.Amount{Requests: 1, Tokens: 2000, Injected: 5}
 			p := planners(m, api(func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error) {
 				asked++
 				return answers(good)(ctx, to)
@@ -201,8 +201,8 @@ func TestNoRoom(t *testing.T) {
 			if (err == nil) != planned || err != nil && !errors.Is(err, retrieval.ErrNotAsked) || asked > 0 != planned {
 				t.Errorf("%v, asked %d times", err, asked)
 			}
-			if p.GaveWay() != c.gaveWay || (p.Refusal() != nil) != c.refused {
-				t.Errorf("gave way %v, refused %v", p.GaveWay(), p.Refusal())
+			if p.Skipped() != c.gaveWay || (p.Refusal() != nil) != c.refused {
+				t.Errorf("gave way %v, refused %v", p.Skipped(), p.Refusal())
 			}
 			d, err := l.Reserve(t.Context(), budget.Reservation{Tenant: "acme", ID: "r1:1", Kind: budget.Chat, Estimate: budget.Amount{Requests: 1, Tokens: 2000}, Limits: r.Terms.Limits, Lease: time.Minute})
 			if err != nil || d.Granted != c.bareFits {
@@ -256,7 +256,7 @@ func TestCredentials(t *testing.T) {
 		return answers(good)(ctx, to)
 	})
 	p := planners(nil, record)
-	p.Upstreams["keyed"] = proxy.PlanUpstream{API: record, Own: ours}
+	p.Upstreams["keyed"] = proxy.PlanUpstream{API: record, OwnHeader: ours}
 	p.Upstreams["keyless"] = proxy.PlanUpstream{API: record}
 	for name, c := range map[string]struct {
 		upstream, planner string

@@ -104,7 +104,7 @@ func TestRerankCharges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, m := ledger(t)
 			p, used := rerankers(m, c.api, nil), int64(0)
-			p.Used = func(tenant string, k budget.Kind, tokens int64) {
+			p.OnUsage = func(tenant string, k budget.Kind, tokens int64) {
 				if tenant != "acme" || k != budget.Rerank {
 					t.Errorf("counted for %s, %s", tenant, k)
 				}
@@ -153,7 +153,7 @@ func TestRerankNoRoom(t *testing.T) {
 			l, m := ledger(t)
 			var asked atomic.Int64
 			r := reranking(limit, services.RerankLLM)
-			r.Terms.Ladder, r.Bare = ladder, budget.Amount{Requests: 1, Tokens: 2000, Injected: 5}
+			r.Terms.Ladder, r.BaseCost = ladder, budget.Amount{Requests: 1, Tokens: 2000, Injected: 5}
 			_, err := rerankers(m, api(func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error) {
 				asked.Add(1)
 				return judges(2)(ctx, to)

@@ -37,7 +37,7 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	}
 	x.outgoing = rewrite.EditPieces(x.outgoing[:0], x.attempt.body, x.allEdits(res.Edits))
 	x.keepBody(nil, x.outgoing)
-	x.spending.SentAgain(func() Demand { return x.demandOf(&x.attempt.policy, x.attempt.req) })
+	x.spending.ShortenRequest(func() Demand { return x.demandOf(&x.attempt.policy, x.attempt.req) })
 	r.Body, r.Same = x.outgoing, false
 	return x.call(r, report.ToRetryShorter, time.Now())
 }
@@ -150,7 +150,7 @@ func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transp
 // that leaves no room for the prompt.
 func (x *exchange) lasting(leave answer.RefusedEdits, e *answer.EditsRefusal) answer.RefusedEdits {
 	leave &^= answer.EditSources
-	if leave.Has(answer.EditTools) && (x.tools.BesideOthers() || x.tools.Restores() && !e.Named.Has(answer.EditTools)) {
+	if leave.Has(answer.EditTools) && (x.tools.HasAppTools() || x.tools.HasRestored() && !e.Named.Has(answer.EditTools)) {
 		leave &^= answer.EditTools
 	}
 	if leave.Has(answer.EditMaxTokens) && e.Named.Has(answer.EditMaxTokens) && e.Fitting(x.metered.Length()) > 0 {
@@ -301,7 +301,7 @@ func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (
 		of, cheaper = x.demandOf(&a.policy, a.req), x.cheaperRewrite(a)
 		x.edits = x.report.Rewrite.Edits
 	}
-	if x.spending != nil && !x.spending.SentAnew(x.metered, of) {
+	if x.spending != nil && !x.spending.ReplaceRequest(x.metered, of) {
 		x.spending.Settle(&x.report) // the refused call
 		x.spending = nil
 		if err := x.reserve(of, cheaper); err != nil {
@@ -323,7 +323,7 @@ func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err
 	a, res := &x.attempt, &x.report.Rewrite
 	again := leave.Has(answer.EditSystemMessage)
 	if leave.Has(answer.EditTools) {
-		again = again || !x.tools.Policy().FirstSearch || x.tools.Restores() || x.tools.policy.Empty() == rewrite.EmptyRefuse
+		again = again || !x.tools.Policy().FirstSearch || x.tools.HasRestored() || x.tools.policy.Empty() == rewrite.EmptyRefuse
 		a.policy = x.tools.policy
 		x.tools, x.report.Tools, x.report.ToolsSkipped = nil, nil, string(toolcalls.Refused)
 		x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
@@ -391,7 +391,7 @@ func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*tra
 	x.keepBody(nil, x.outgoing)
 	call.Body = x.outgoing
 	next, err := x.call(call, report.ToRetryEdits, time.Now())
-	if err == nil && next.Status()/100 == 2 && !long && e.Named.Has(answer.EditTools) && !t.BesideOthers() {
+	if err == nil && next.Status()/100 == 2 && !long && e.Named.Has(answer.EditTools) && !t.HasAppTools() {
 		x.rememberRefused(answer.EditTools, services.Refusal{}, &e)
 	}
 	return next, err

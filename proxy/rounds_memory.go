@@ -46,14 +46,14 @@ func (o *Offering) Restore(ctx context.Context, kept *toolcalls.TurnStore, owner
 	}
 	for _, turn := range restored {
 		o.nextID = max(o.nextID, turn.NextID)
-		o.Given = append(o.Given, turn.Sources)
+		o.GivenSources = append(o.GivenSources, turn.Sources)
 	}
 	return len(restored)
 }
 
-// Fitting returns a policy under which a rewrite leaves room in the context window of model m for
-// the restored turns.
-func (o *Offering) Fitting(p rewrite.Policy, m model.Model) rewrite.Policy {
+// WithRoomForRestored returns a policy under which a rewrite leaves room in the context window of
+// model m for the restored turns.
+func (o *Offering) WithRoomForRestored(p rewrite.Policy, m model.Model) rewrite.Policy {
 	if len(o.restored) == 0 || m.Window == 0 && p.Window == 0 {
 		return p
 	}

@@ -216,8 +216,9 @@ func (x *exchange) settleStage() {
 	}
 }
 
-// callStage settles the previous call of a chat in stages, whose answer was read, and makes the next
-// one. The error is a *transport.Error, an *Unmade, errLowered, or an error to answer the client with.
+// callStage settles the previous call of a chat in stages, whose answer was read, and makes the
+// next one. The error is a *transport.Error, a *NotCalledError, errLowered, or an error to answer
+// the client with.
 func (x *exchange) callStage(ctx context.Context, c *stageCall) (*transport.Answer, error) {
 	g, to, model := x.staging, x.upstream, ""
 	if c.Stage == nil {
@@ -272,7 +273,7 @@ func (x *exchange) makeReady(c *stageCall, to *backend) error {
 		r.OutputCaps.Completion = r.OutputCaps.Completion || c.Model.CompletionCap
 	}
 	if c.Again {
-		x.spending.SentAgain(func() Demand { return x.demandOfStage(c) })
+		x.spending.ShortenRequest(func() Demand { return x.demandOfStage(c) })
 		return nil
 	}
 	var err error
@@ -352,7 +353,7 @@ func unmade(err error) error {
 	case report.ReasonLedger:
 		outcome = report.StageUnsettled
 	}
-	return &Unmade{Outcome: outcome, Err: err}
+	return &NotCalledError{Outcome: outcome, Err: err}
 }
 
 // fewerSources returns fewer sources, in the form of staged.Inputs, for a call that its answer rejects

@@ -222,7 +222,7 @@ func (r *stageRun) finish() (end stageEnd, over bool) {
 		return r.failed(f), true
 	}
 	if r.last() {
-		f.patient() // Answer is relayed next; its context ends with Life
+		f.stopTimeout() // Answer is relayed next; its context ends with Life
 		r.Body = answer
 		r.note(f, f.Name)
 		return endByLast, true
@@ -269,7 +269,7 @@ func (r *stageRun) failed(f *flight) stageEnd {
 		f.Outcome = report.StageLeft
 		r.note(f, "")
 		return endByNobody
-	case f.lowered:
+	case f.noBudgetForStages:
 		return endByInjected
 	case r.settings.RefuseOnFailure:
 		r.note(f, "")

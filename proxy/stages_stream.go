@@ -182,7 +182,7 @@ func (s *stageStream) readEvents(f *flight) (err error) {
 		}
 		if s.loop.HasOutput() && err == nil {
 			s.said = true
-			f.patient()
+			f.stopTimeout()
 			err = s.out.Flush()
 		}
 	}

@@ -45,10 +45,10 @@ func (x *exchange) offerTools(body []byte, req *chat.Request, p rewrite.Policy) 
 	x.tools, x.report.Tools = &tooling{o, body, req, p, transport.Call{}}, new(report.Tools)
 	q := p.Query(model.Model{})
 	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, toolcalls.TurnOwnerOf(&q), x.Take)
-	for _, given := range o.Given {
+	for _, given := range o.GivenSources {
 		x.report.Tools.RestoreSources(given)
 	}
-	return o.UpFront(o.Fitting(p, m))
+	return o.FirstSearchPolicy(o.WithRoomForRestored(p, m))
 }
 
 // converse runs the rounds of a chat, of which the first was answered, and answers the client.

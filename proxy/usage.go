@@ -41,10 +41,10 @@ func (a *account) tap(piece []byte) {
 	if a.text != nil {
 		a.tapText(piece)
 	}
-	if a.unread {
+	if a.usageSkipped {
 		return
 	}
-	defer panics.Recover(a.panicked, func() { a.unread = true })
+	defer panics.Recover(a.panicked, func() { a.usageSkipped = true })
 	a.reader.Write(piece)
 }
 
@@ -60,7 +60,7 @@ func (a *account) ReadPiece(piece []byte) {
 // gets its own goroutine, as the client may have sent its next request. If maxDecoders of these
 // are running, a metered answer is read here, while its client waits; other answers are not read.
 func (x *exchange) readAndRelease() {
-	quick := x.reader != nil && (x.unread || x.reader.Quick())
+	quick := x.reader != nil && (x.usageSkipped || x.reader.Quick())
 	if quick {
 		x.readUsage()
 	}
@@ -86,7 +86,7 @@ func (x *exchange) readAndRelease() {
 	default:
 		if x.counter == nil || !x.policy.Metered {
 			s.metrics.Shed("usage")
-			x.unread = true
+			x.usageSkipped = true
 		}
 		rest()
 	}
@@ -96,14 +96,14 @@ func (x *exchange) readAndRelease() {
 // only if the text is to be counted.
 func (a *account) readUsage() {
 	u, found := answer.Usage{}, answer.UsageUnread
-	if !a.unread {
+	if !a.usageSkipped {
 		func() {
 			defer panics.Recover(a.panicked, nil)
 			u, found = a.reader.Usage()
 		}()
 	}
 	a.report.Usage, a.report.UsageFound = u, found
-	if a.terms != nil && a.terms.Priced() && !a.unread {
+	if a.terms != nil && a.terms.Priced() && !a.usageSkipped {
 		func() {
 			defer panics.Recover(a.panicked, nil)
 			a.report.Answered = a.reader.ServedBy()

@@ -199,7 +199,7 @@ func searchElsewhere(ctx context.Context, q retrieval.Query) (retrieval.Result, 
 // ask searches for a question as a request does, and returns the time it took.
 func (s *silentStack) ask(t *testing.T, text string) time.Duration {
 	policy, of := s.policy, proxy.PlanDryRun(&s.policy, "m", nil)
-	s.planners.Help(&policy, of)
+	s.planners.SetHelpers(&policy, of)
 	q := retrieval.Query{Tenant: "default", Text: text, Bases: []retrieval.Ref{{Knowledge: "docs"}, {Knowledge: "legal"}}, Settings: policy.Search}
 	policy.AddStages(&q, "m", nil)
 	began := time.Now()

@@ -112,7 +112,7 @@ func subjectOfBases(ctx context.Context, e *server.Engine, policy tenant.Policy,
 			return nil, err
 		}
 		for i := range content.Documents() {
-			held := content.Held(i)
+			held := content.DocumentAt(i)
 			s.Documents = append(s.Documents, eval.Document{ID: s.named(id, held.ID), Title: held.Name})
 		}
 		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})

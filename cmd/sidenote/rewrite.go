@@ -61,7 +61,7 @@ func (c *rewriteCmd) Run(a *app) error {
 		return fmt.Errorf("the request would be refused: %w", err)
 	}
 	policy.CountWhole = true
-	e.Planners.Help(&policy, proxy.PlanDryRun(&policy, req.Model, nil))
+	e.Planners.SetHelpers(&policy, proxy.PlanDryRun(&policy, req.Model, nil))
 	r := explain.DryRun(a.ctx, e.Rewriter, &whole, policy, req, asked, rewrite.ReasonOff)
 	if err := c.ledger(a, &r); err != nil {
 		return err

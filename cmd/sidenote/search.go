@@ -210,7 +210,7 @@ func (c *searchCmd) Run(a *app) error {
 	}
 	plain := q
 	if c.Policy != "" {
-		e.Planners.Help(&policy, proxy.PlanDryRun(&policy, "", nil))
+		e.Planners.SetHelpers(&policy, proxy.PlanDryRun(&policy, "", nil))
 		policy.AddStages(&q, "", c.earlier())
 	}
 	res, err := e.Rewriter.Retriever.Retrieve(a.ctx, q)

@@ -72,7 +72,7 @@ func (c *toolCmd) Run(a *app) error {
 	defer func() { _ = e.Close() }()
 	policy := whole.Rewrite
 	policy.Search.Deadline = max(policy.Search.Deadline, commandDeadline)
-	e.Planners.Help(&policy, proxy.PlanDryRun(&policy, c.Model, nil))
+	e.Planners.SetHelpers(&policy, proxy.PlanDryRun(&policy, c.Model, nil))
 	who := tools.NewCaller(&policy, e.Rewriter.Models.Model(c.Model))
 	res := e.Toolbox().Call(a.ctx, who, tools.ToolName(c.Name), c.arguments())
 	if wrong, ok := errors.AsType[*tools.ArgumentError](res.Err); ok {

@@ -84,7 +84,7 @@ func (t tooling) caller(ctx *fasthttp.RequestCtx) (tools.Caller, error) {
 			return tools.Caller{}, err
 		}
 		policy = tenant.Rewrite
-		t.Planners.Help(&policy, proxy.PlanDryRun(&policy, model, &tenant.Budget))
+		t.Planners.SetHelpers(&policy, proxy.PlanDryRun(&policy, model, &tenant.Budget))
 	}
 	policy.Tenant, policy.Knowledge, policy.Filter, policy.Search = who.Tenant, who.Bases, who.Filter, who.Settings
 	return tools.NewCaller(&policy, t.Rewriter.Models.Model(model)), nil

@@ -69,7 +69,7 @@ func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, err
 	}
 	policy.CountWhole = true
 	// The caller's credential is for another port, so helpers only get keys of Sidenote's own.
-	d.Planners.Help(&policy, proxy.PlanDryRun(&policy, req.Model, &of.Budget))
+	d.Planners.SetHelpers(&policy, proxy.PlanDryRun(&policy, req.Model, &of.Budget))
 
 	result := DryRun(ctx, d.Rewriter, of, policy, req, asked, of.OffReason(from))
 	result.Policy, result.PolicyHash, result.Expose, result.SwitchedFrom = of.Name, of.Hash, of.Expose, from

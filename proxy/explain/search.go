@@ -69,7 +69,7 @@ func (k *Knowledge) addStages(q *retrieval.Query, name string) error {
 	for i, turn := range q.Previous {
 		earlier[i] = turn.Text
 	}
-	k.Planners.Help(&policy, proxy.PlanDryRun(&policy, "", &tenant.Budget))
+	k.Planners.SetHelpers(&policy, proxy.PlanDryRun(&policy, "", &tenant.Budget))
 	policy.AddStages(q, "", earlier)
 	return nil
 }

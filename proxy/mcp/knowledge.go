@@ -104,7 +104,7 @@ func (k *Knowledge) call(ctx context.Context, c *Caller, tool string, arguments 
 		defer panics.AfterEnd(c.life, k.Panicked, cancel)()
 	}
 	policy := c.Policy
-	k.Planners().Help(&policy, proxy.PlanDryRun(&policy, "", c.Terms))
+	k.Planners().SetHelpers(&policy, proxy.PlanDryRun(&policy, "", c.Terms))
 	as := tools.NewCaller(&policy, k.Models.Model(""))
 	switch tool {
 	case Search:

@@ -56,7 +56,7 @@ func (b *Base) ID() string { return b.id }
 // Ref returns the base's id and generation.
 func (b *Base) Ref() retrieval.Ref { return b.ref(b.content.Load()) }
 
-func (b *Base) ref(c *Content) retrieval.Ref { return holder{b.id, c}.ref() }
+func (b *Base) ref(c *Content) retrieval.Ref { return baseSnapshot{b.id, c}.ref() }
 
 // Retrieve returns the best q.Settings.NumCandidates chunks for q.Text, best first, and the floor
 // below which they are noise. It applies no threshold.
@@ -69,7 +69,7 @@ func (b *Base) ref(c *Content) retrieval.Ref { return holder{b.id, c}.ref() }
 //
 // It searches by words only; a Group also searches vectors.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	h := holder{b.id, b.content.Load()}
+	h := baseSnapshot{b.id, b.content.Load()}
 	if h.content == nil {
 		return noneIndexed([]retrieval.Ref{h.ref()})
 	}
@@ -130,10 +130,10 @@ type Deps struct {
 	Version string
 	// PDF reads PDF files; if nil, they are skipped as unsupported.
 	PDF *pdf.Reader
-	// Room limits the memory in which a library reads documents; nil means no limit.
+	// Memory limits the memory in which a library reads documents; nil means no limit.
 	Memory *folder.MemoryLimit
-	// Apart extracts large files for a library in a child process, if Room is limited.
-	Apart *folder.ChildReader
+	// ChildReader extracts large files for a library in a child process, if Memory is limited.
+	ChildReader *folder.ChildReader
 	// Progress, if not nil, is called from time to time with the progress of reading, never
 	// concurrently.
 	Progress func(folder.Progress)
@@ -243,27 +243,27 @@ func (t *hitTexts) guard(f func() error) error {
 }
 
 // damaged returns the base that a DamageError is about.
-func (e extent) damaged(err error) (holder, bool) {
+func (e extent) damaged(err error) (baseSnapshot, bool) {
 	damage := (*index.DamageError)(nil)
 	if !errors.As(err, &damage) {
-		return holder{}, false
+		return baseSnapshot{}, false
 	}
-	i := slices.IndexFunc(e.holders, func(h holder) bool { return h.holds(damage) })
+	i := slices.IndexFunc(e.holders, func(h baseSnapshot) bool { return h.holds(damage) })
 	if i < 0 {
-		return holder{}, false
+		return baseSnapshot{}, false
 	}
 	return e.holders[i], true
 }
 
 // Locate returns the texts of hits in the present generation of the base.
 func (b *Base) Locate(_ context.Context, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
-	return locate([]holder{{b.id, b.content.Load()}}, q, hits)
+	return locate([]baseSnapshot{{b.id, b.content.Load()}}, q, hits)
 }
 
 // Locate is like Base.Locate, for hits in the bases of q together.
 func (g *Group) Locate(_ context.Context, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
 	ids := idsOf(q.Bases)
-	holders := make([]holder, len(ids))
+	holders := make([]baseSnapshot, len(ids))
 	for i, id := range ids {
 		holders[i] = g.holder(id)
 	}
@@ -271,7 +271,7 @@ func (g *Group) Locate(_ context.Context, q retrieval.Query, hits []*retrieval.S
 }
 
 // locate finds hits in bases whose generations are those of q.
-func locate(holders []holder, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
+func locate(holders []baseSnapshot, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
 	for _, h := range holders {
 		if h.content == nil || !slices.Contains(q.Bases, h.ref()) {
 			return nil, fmt.Errorf("knowledge %s: %w", h.id, retrieval.ErrGone)

@@ -249,7 +249,7 @@ func TestHeld(t *testing.T) {
 	c := build(t, knowledgetest.Handbook())
 	chunks, bytes, before := 0, 0, ""
 	for i := range c.Documents() {
-		h := c.Held(i)
+		h := c.DocumentAt(i)
 		if h.ID <= before || h.Name == "" {
 			t.Errorf("%+v after %q", h, before)
 		}

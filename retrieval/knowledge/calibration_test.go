@@ -106,7 +106,7 @@ func TestFloorAfterChanges(t *testing.T) {
 			}
 			for i, s := range c.segments {
 				dead := s.WithRows(gone)
-				for w, bits := range s.Gone {
+				for w, bits := range s.Deleted {
 					for len(dead) <= w {
 						dead = append(dead, 0)
 					}

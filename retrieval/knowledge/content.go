@@ -34,7 +34,7 @@ type Content struct {
 // ContentOptions are the properties of a Content that its segments do not store.
 type ContentOptions struct {
 	Generation string
-	Part       bool                     // see Content.Part
+	Partial    bool                     // see Content.Partial
 	Version    string                   // Deps.Version with which the tokens in the segments were counted
 	Damaged    func(*index.DamageError) // called when a search finds damage; may be nil
 	Before     *Content                 // the previous, similar content of the same base; may be nil
@@ -94,18 +94,18 @@ func (c *Content) Chunks() int { return c.index.Len() }
 // Bytes returns the total length of the texts.
 func (c *Content) Bytes() int64 { return c.bytes }
 
-// Held returns the i-th document in order of id, 0 <= i < Documents. The first call sorts the
+// DocumentAt returns the i-th document in order of id, 0 <= i < Documents. The first call sorts the
 // documents.
-func (c *Content) Held(i int) (h index.Held) {
+func (c *Content) DocumentAt(i int) (h index.DocumentInfo) {
 	_ = c.Guard(func() error { // damage is reported to ContentOptions.Damaged
-		h = c.segments.Held(c.sorted()[i])
+		h = c.segments.Document(c.sorted()[i])
 		return nil
 	})
 	return h
 }
 
 // Lookup returns the document with the given id; false if there is none.
-func Lookup(c *Content, id string) (h index.Held, ok bool) {
+func Lookup(c *Content, id string) (h index.DocumentInfo, ok bool) {
 	_ = c.Guard(func() error { // damage is reported to ContentOptions.Damaged
 		h, ok = index.Lookup(c.segments, id)
 		return nil
@@ -127,8 +127,8 @@ func (c *Content) Attributes() (list []index.Attribute) {
 // generation on every machine.
 func (c *Content) Generation() string { return c.options.Generation }
 
-// Part reports whether the folder of the base was not (or is not yet) read completely.
-func (c *Content) Part() bool { return c.options.Part }
+// Partial reports whether the folder of the base was not (or is not yet) read completely.
+func (c *Content) Partial() bool { return c.options.Partial }
 
 // All returns every chunk, in order of document id and position in the document. Knowledge and
 // Score are left empty. It stops at the first damaged text.

@@ -38,13 +38,13 @@ func (g *Group) Explain(ctx context.Context, q retrieval.Query) (told retrieval.
 	return told, nil
 }
 
-func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, told *retrieval.Explained) error {
+func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *pendingVector, told *retrieval.Explained) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
 		return err
 	}
 	x := e.content.index
-	terms = x.Settle(terms, nil)
+	terms = x.WeighIdentifiers(terms, nil)
 	found, _, err := e.look(ctx, terms, asked, q.Settings.NumCandidates, allowed, nil)
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ const MostUnions = keptUnions
 // PartOf returns c as the content of a folder that was not read completely.
 func PartOf(c *Content) *Content {
 	part := &Content{segments: c.segments, index: c.index, options: c.options, floor: c.floor, filters: newFilterCache()}
-	part.options.Part = true
+	part.options.Partial = true
 	return part
 }
 

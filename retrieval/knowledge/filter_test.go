@@ -74,7 +74,7 @@ func TestFilterIsExact(t *testing.T) {
 		base := knowledge.New("kb")
 		base.Swap(c)
 		for i := range c.Documents() {
-			h := c.Held(i)
+			h := c.DocumentAt(i)
 			for key, v := range attributes[h.ID] {
 				if n, ok := v.(int); ok {
 					attributes[h.ID][key] = float64(n)
@@ -199,10 +199,10 @@ func TestAttributes(t *testing.T) {
 	if diff := cmp.Diff(want, c.Attributes()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if got := c.Held(1).Attributes; got["kind"] != "k1" || got["n"] != 0.0 || !slices.Equal(got["of"].([]string), []string{"all", "m1"}) {
+	if got := c.DocumentAt(1).Attributes; got["kind"] != "k1" || got["n"] != 0.0 || !slices.Equal(got["of"].([]string), []string{"all", "m1"}) {
 		t.Errorf("held: %v", got)
 	}
-	if got := c.Held(100); got.ID != "plain" || got.Attributes != nil {
+	if got := c.DocumentAt(100); got.ID != "plain" || got.Attributes != nil {
 		t.Errorf("held: %+v", got)
 	}
 }

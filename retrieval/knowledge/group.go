@@ -58,7 +58,7 @@ type Group struct {
 
 // An attempt is the outcome of searching some bases together.
 type attempt struct {
-	holders []holder // those that are indexed
+	holders []baseSnapshot // those that are indexed
 	res     *retrieval.Result
 	err     error
 	broken  string // the base that caused err; "" if none
@@ -129,7 +129,7 @@ func (g *Group) AnswersAtOnce(q *retrieval.Query) bool {
 }
 
 // textsAtOnce returns the number of texts of a base; false if it cannot be searched at once.
-func (g *Group) textsAtOnce(h holder) (n int, ok bool) {
+func (g *Group) textsAtOnce(h baseSnapshot) (n int, ok bool) {
 	if h.content == nil || g.Questions != nil && h.content.vectors != nil {
 		return 0, false
 	}
@@ -207,9 +207,9 @@ func (g *Group) breaking(ctx context.Context, q *retrieval.Query, terms []bm25.T
 
 // reason returns the outcome for one base.
 func (a *attempt) reason(id string) retrieval.Reason {
-	i := slices.IndexFunc(a.holders, func(h holder) bool { return h.id == id })
+	i := slices.IndexFunc(a.holders, func(h baseSnapshot) bool { return h.id == id })
 	switch {
-	case i < 0, a.err == nil && a.holders[i].content.Part():
+	case i < 0, a.err == nil && a.holders[i].content.Partial():
 		return retrieval.ReasonIndexing
 	case a.err != nil, a.res.Reason == retrieval.ReasonNoQueryTerms:
 		return a.res.Reason
@@ -238,12 +238,12 @@ func absent(ids []string) []retrieval.Ref {
 
 // A holder is a base with its content at one point in time; the content is nil until the base is
 // indexed.
-type holder struct {
+type baseSnapshot struct {
 	id      string
 	content *Content
 }
 
-func (h holder) ref() retrieval.Ref {
+func (h baseSnapshot) ref() retrieval.Ref {
 	if h.content == nil {
 		return retrieval.Ref{Knowledge: h.id}
 	}
@@ -251,7 +251,7 @@ func (h holder) ref() retrieval.Ref {
 }
 
 // holds reports whether the damaged segment belongs to the content.
-func (h holder) holds(damage *index.DamageError) bool {
+func (h baseSnapshot) holds(damage *index.DamageError) bool {
 	return slices.ContainsFunc(h.content.segments, func(l index.Live) bool { return l.Segment == damage.Segment })
 }
 
@@ -259,7 +259,7 @@ func (h holder) holds(damage *index.DamageError) bool {
 type extent struct {
 	content *Content
 	floor   floor
-	holders []holder
+	holders []baseSnapshot
 	joint   index.Joint // maps a hit to its holder; used if there are several
 	recent  *index.RecentTexts
 	rooms   *sync.Pool // of *[leastHits]bm25.Hit, buffers for hits; may be nil
@@ -268,13 +268,13 @@ type extent struct {
 }
 
 // alone returns the extent of one base.
-func alone(h holder) extent {
-	return extent{content: h.content, floor: h.content.floor, holders: []holder{h}}
+func alone(h baseSnapshot) extent {
+	return extent{content: h.content, floor: h.content.floor, holders: []baseSnapshot{h}}
 }
 
 // join returns the extent of several bases, without a floor. Damage found by a search is reported
 // to the content it belongs to.
-func join(holders []holder) (extent, error) {
+func join(holders []baseSnapshot) (extent, error) {
 	e := beside(holders)
 	return e, e.content.Guard(func() (err error) {
 		e.content.index = e.joint.Index()
@@ -286,7 +286,7 @@ func join(holders []holder) (extent, error) {
 }
 
 // beside is join without an index: it can only be used to read texts.
-func beside(holders []holder) extent {
+func beside(holders []baseSnapshot) extent {
 	bases := make([]index.Segments, len(holders))
 	for i, h := range holders {
 		bases[i] = h.content.segments
@@ -304,7 +304,7 @@ func beside(holders []holder) extent {
 }
 
 // of returns the base that contains a text.
-func (e extent) of(ref bm25.Ref) holder { return e.holders[e.base(ref)] }
+func (e extent) of(ref bm25.Ref) baseSnapshot { return e.holders[e.base(ref)] }
 
 // base returns the number of the base that contains a text.
 func (e extent) base(ref bm25.Ref) int {
@@ -340,7 +340,7 @@ func withSources(res *retrieval.Result, err error) error {
 
 // find searches for terms and stores hits in res, reusing the memory of res.Hits. asked provides
 // the vector of the question; nil to search by words only.
-func (e *extent) find(ctx context.Context, q *retrieval.Query, terms []bm25.Term, asked *asked, res *retrieval.Result) error {
+func (e *extent) find(ctx context.Context, q *retrieval.Query, terms []bm25.Term, asked *pendingVector, res *retrieval.Result) error {
 	start := time.Now()
 	*res = retrieval.Result{Bases: refs(e.holders), Cache: retrieval.CacheOff, Hits: res.Hits[:0]}
 	if len(terms) == 0 {
@@ -356,7 +356,7 @@ func (e *extent) find(ctx context.Context, q *retrieval.Query, terms []bm25.Term
 		}
 		return fmt.Errorf("search knowledge %s: %w: %w", named(res.Bases), retrieval.ErrUnavailable, err)
 	}
-	if res.Partial = slices.ContainsFunc(e.holders, func(h holder) bool { return h.content.Part() }); res.Partial {
+	if res.Partial = slices.ContainsFunc(e.holders, func(h baseSnapshot) bool { return h.content.Partial() }); res.Partial {
 		res.Reason = retrieval.ReasonIndexing
 	} else if len(res.Hits) == 0 {
 		res.Reason = retrieval.ReasonNoMatch
@@ -365,13 +365,13 @@ func (e *extent) find(ctx context.Context, q *retrieval.Query, terms []bm25.Term
 }
 
 // search fills res with what is found.
-func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Term, asked *asked, res *retrieval.Result) error {
+func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Term, asked *pendingVector, res *retrieval.Result) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
 		return err
 	}
 	var few [fewTerms]bm25.Term
-	terms = e.content.index.Settle(terms, few[:0])
+	terms = e.content.index.WeighIdentifiers(terms, few[:0])
 	room := e.borrowRoom()
 	found, degraded, err := e.look(ctx, terms, asked, q.Settings.NumCandidates, allowed, room[:0])
 	if err != nil {
@@ -409,13 +409,13 @@ func (e *extent) borrowRoom() *[leastHits]bm25.Hit {
 // A found is the result of a search, best hits first, with the least score of an answer.
 type found struct {
 	hits  []bm25.Hit
-	arms  []byArms // by hit; nil if only words were searched
+	arms  []hitScores // by hit; nil if only words were searched
 	floor float64
 	why   retrieval.EmbedReason // why the vector of the question is missing
 }
 
-// A byArms tells how a hit was found.
-type byArms struct {
+// A hitScores tells how a hit was found.
+type hitScores struct {
 	arm    retrieval.Arm // "" if only words were searched
 	words  float64       // BM25 score; 0 if it was not found by words
 	cosine float64       // 0 if it has no vector
@@ -423,9 +423,9 @@ type byArms struct {
 }
 
 // by returns how the i-th hit was found.
-func (f *found) by(i int) byArms {
+func (f *found) by(i int) hitScores {
 	if f.arms == nil {
-		return byArms{words: f.hits[i].Score}
+		return hitScores{words: f.hits[i].Score}
 	}
 	return f.arms[i]
 }
@@ -433,7 +433,7 @@ func (f *found) by(i int) byArms {
 // look returns the best k texts by words, and also by vectors if asked is not nil. It returns a
 // non-empty stage if that stage failed and was skipped. Hits found by words alone use room if that
 // is large enough.
-func (e extent) look(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap, room []bm25.Hit) (found, retrieval.Stage, error) {
+func (e extent) look(ctx context.Context, terms []bm25.Term, asked *pendingVector, k int, allowed []bm25.Bitmap, room []bm25.Hit) (found, retrieval.Stage, error) {
 	switch {
 	case asked != nil && e.vectorsOnly:
 		return e.byVectors(ctx, asked, k, allowed)
@@ -453,7 +453,7 @@ func (e extent) byWords(terms []bm25.Term, hits []bm25.Hit) found {
 }
 
 // refs returns the ids and current generations of bases.
-func refs(holders []holder) []retrieval.Ref {
+func refs(holders []baseSnapshot) []retrieval.Ref {
 	list := make([]retrieval.Ref, len(holders))
 	for i, h := range holders {
 		list[i] = h.ref()

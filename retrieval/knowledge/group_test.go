@@ -315,7 +315,7 @@ func TestGroupIsProvisional(t *testing.T) {
 		g.Wait = 100 * time.Millisecond
 		ended, end := context.WithCancel(t.Context())
 		end()
-		g.Expect("b", "a")
+		g.Prepare("b", "a")
 		measures[4](ended)
 		ask(0, true)
 	})
@@ -335,8 +335,8 @@ func TestGroupKeepsFew(t *testing.T) {
 	pairs := 0
 	for a := range 8 {
 		for b := range a {
-			g.Expect("b0", "b1")
-			g.Expect(fmt.Sprintf("b%d", a), fmt.Sprintf("b%d", b))
+			g.Prepare("b0", "b1")
+			g.Prepare(fmt.Sprintf("b%d", a), fmt.Sprintf("b%d", b))
 			pairs++
 		}
 	}

@@ -22,7 +22,7 @@ type Questions interface {
 }
 
 // An asked is a question vector that is computed while words are searched.
-type asked struct {
+type pendingVector struct {
 	came   chan askedVector
 	weight float64 // of cosines, see retrieval.Settings.DenseWeight; 0: as measured for each base
 	fusion retrieval.Fusion
@@ -34,7 +34,7 @@ type askedVector struct {
 }
 
 // ask starts to embed a question. It returns nil if the extent has no vectors to compare with.
-func (g *Group) ask(ctx context.Context, q *retrieval.Query, e *extent) *asked {
+func (g *Group) ask(ctx context.Context, q *retrieval.Query, e *extent) *pendingVector {
 	if g.Questions == nil || e.content.vectors == nil {
 		return nil
 	}
@@ -42,8 +42,8 @@ func (g *Group) ask(ctx context.Context, q *retrieval.Query, e *extent) *asked {
 }
 
 // begin is ask for an extent with vectors. It is separate so that the query escapes only here.
-func (g *Group) begin(ctx context.Context, q *retrieval.Query) *asked {
-	a := &asked{came: make(chan askedVector, 1), weight: q.Settings.DenseWeight, fusion: q.Settings.Fusion} // buffered: nobody may wait for a late vector
+func (g *Group) begin(ctx context.Context, q *retrieval.Query) *pendingVector {
+	a := &pendingVector{came: make(chan askedVector, 1), weight: q.Settings.DenseWeight, fusion: q.Settings.Fusion} // buffered: nobody may wait for a late vector
 	tenant, text := q.Tenant, wholeQuestion(q)
 	go func() {
 		var v askedVector
@@ -80,7 +80,7 @@ const (
 
 // await returns the vector of the question. It fails if the vector is not there shortly before the
 // caller's deadline.
-func (a *asked) await(ctx context.Context) (*dense.Question, error) {
+func (a *pendingVector) await(ctx context.Context) (*dense.Question, error) {
 	var late <-chan time.Time
 	if by, known := retrieval.AnswerBy(ctx); known {
 		left := time.Until(by)
@@ -104,7 +104,7 @@ func (a *asked) await(ctx context.Context) (*dense.Question, error) {
 
 // hybrid returns the best k texts by words and vectors together. If the vector of the question is
 // late or unavailable, or vectors are damaged, it returns those by words alone, and the stage.
-func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap) (found, retrieval.Stage, error) {
+func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *pendingVector, k int, allowed []bm25.Bitmap) (found, retrieval.Stage, error) {
 	words, err := e.best(ctx, terms, max(k, armDepth), allowed, nil)
 	if err != nil {
 		return found{}, "", err
@@ -119,17 +119,17 @@ func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *asked, k i
 		return f, retrieval.StageEmbed, nil
 	}
 	n := min(len(hits), k)
-	f := found{hits: make([]bm25.Hit, n), arms: make([]byArms, n), floor: e.floor.ofFused(e.content.index, terms, hits, e.trust)}
+	f := found{hits: make([]bm25.Hit, n), arms: make([]hitScores, n), floor: e.floor.ofFused(e.content.index, terms, hits, e.trust)}
 	for i := range f.hits {
 		h := &hits[i]
-		f.hits[i], f.arms[i] = bm25.Hit{Ref: h.Ref, Score: h.score}, byArms{h.arm(), h.words, h.cosine, h.weight}
+		f.hits[i], f.arms[i] = bm25.Hit{Ref: h.Ref, Score: h.score}, hitScores{h.arm(), h.words, h.cosine, h.weight}
 	}
 	return f, "", nil
 }
 
 // fused waits for the vector of the question and fuses the hits by vector with the hits by words.
 // It reports damage.
-func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int, allowed []bm25.Bitmap) (hits []fusedHit, err error) {
+func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *pendingVector, k int, allowed []bm25.Bitmap) (hits []fusedHit, err error) {
 	q, err := asked.await(ctx)
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (e extent) trust(ref bm25.Ref) float64 {
 
 // byVectors returns the best k texts by vector alone; none, and the stage, if the question has no
 // vector.
-func (e extent) byVectors(ctx context.Context, asked *asked, k int, allowed []bm25.Bitmap) (f found, _ retrieval.Stage, err error) {
+func (e extent) byVectors(ctx context.Context, asked *pendingVector, k int, allowed []bm25.Bitmap) (f found, _ retrieval.Stage, err error) {
 	q, err := asked.await(ctx)
 	if err != nil {
 		return found{why: retrieval.EmbedReasonOf(err)}, retrieval.StageEmbed, ctx.Err()
@@ -194,7 +194,7 @@ func (e extent) byVectors(ctx context.Context, asked *asked, k int, allowed []bm
 		hits, err := e.content.vectors.Search(ctx, q, k, wordsOf(allowed))
 		for _, h := range hits {
 			f.hits = append(f.hits, bm25.Hit{Ref: bm25.Ref(h.Ref), Score: max(0, h.Cosine)})
-			f.arms = append(f.arms, byArms{arm: retrieval.ArmVector, cosine: h.Cosine, weight: 1})
+			f.arms = append(f.arms, hitScores{arm: retrieval.ArmVector, cosine: h.Cosine, weight: 1})
 		}
 		return err
 	})

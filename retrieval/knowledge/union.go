@@ -12,7 +12,7 @@ const measuring = 4 * time.Microsecond
 // A union is the contents of several bases, searched as one. Its floor is measured in the
 // background; until then, the floor of the most similar content is used.
 type union struct {
-	holders []holder               // by id
+	holders []baseSnapshot         // by id
 	texts   int                    // total
 	extent  func() (extent, error) // joins the bases once, in 3 ns per text
 
@@ -30,7 +30,7 @@ type union struct {
 
 // newUnion returns the union of some bases. before, unless nil, is the union of the same bases
 // before one of them changed.
-func newUnion(holders []holder, before *union) *union {
+func newUnion(holders []baseSnapshot, before *union) *union {
 	u := &union{holders: holders, measured: make(chan struct{})}
 	u.extent = sync.OnceValues(func() (extent, error) { return join(holders) })
 	u.life, u.end = context.WithCancel(context.Background())
@@ -106,7 +106,7 @@ func (u *union) await(ctx context.Context, most time.Duration) bool {
 }
 
 // probesOf returns the probes of bases, which are the same for all bases with vectors.
-func probesOf(holders []holder) [][]float32 {
+func probesOf(holders []baseSnapshot) [][]float32 {
 	for _, h := range holders {
 		if probes := h.content.options.Probes; len(probes) > 0 {
 			return probes

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Expect prepares searches of some bases, as far as they are indexed. The channel is closed when
+// Prepare prepares searches of some bases, as far as they are indexed. The channel is closed when
 // the attempt to measure their floor has ended.
-func (g *Group) Expect(ids ...string) (measured <-chan struct{}) {
+func (g *Group) Prepare(ids ...string) (measured <-chan struct{}) {
 	ids = slices.Sorted(slices.Values(ids))
 	if u, _ := g.union(slices.Compact(ids)); u != nil {
 		return u.measured
@@ -24,7 +24,7 @@ func (g *Group) Changed(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for key, u := range g.kept {
-		i := slices.IndexFunc(u.holders, func(h holder) bool { return h.id == id })
+		i := slices.IndexFunc(u.holders, func(h baseSnapshot) bool { return h.id == id })
 		if i < 0 || u.holders[i] == g.holder(id) {
 			continue
 		}
@@ -38,7 +38,7 @@ func (g *Group) Changed(id string) {
 }
 
 // union returns those bases of ids that are indexed, and their union; nil for fewer than two.
-func (g *Group) union(ids []string) (*union, []holder) {
+func (g *Group) union(ids []string) (*union, []baseSnapshot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	// Read the contents under the lock: otherwise a union of an earlier content could replace that
@@ -58,7 +58,7 @@ func (g *Group) union(ids []string) (*union, []holder) {
 }
 
 // keyOf joins the ids of bases, which contain no comma.
-func keyOf(holders []holder) string {
+func keyOf(holders []baseSnapshot) string {
 	ids := make([]string, len(holders))
 	for i, h := range holders {
 		ids[i] = h.id
@@ -96,8 +96,8 @@ func (g *Group) keep(key string, u *union) *union {
 }
 
 // holders returns those bases of ids that are indexed.
-func (g *Group) holders(ids []string) []holder {
-	holders := make([]holder, 0, len(ids))
+func (g *Group) holders(ids []string) []baseSnapshot {
+	holders := make([]baseSnapshot, 0, len(ids))
 	for _, id := range ids {
 		if h := g.holder(id); h.content != nil {
 			holders = append(holders, h)
@@ -107,9 +107,9 @@ func (g *Group) holders(ids []string) []holder {
 }
 
 // holder returns a base with its current content.
-func (g *Group) holder(id string) holder {
+func (g *Group) holder(id string) baseSnapshot {
 	if base := g.Base(id); base != nil {
-		return holder{id, base.Content()}
+		return baseSnapshot{id, base.Content()}
 	}
-	return holder{id: id}
+	return baseSnapshot{id: id}
 }

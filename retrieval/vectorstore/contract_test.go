@@ -74,7 +74,7 @@ func (l library) Store(id string) (explain.Store, bool) {
 		return explain.Store{}, id == "vs_1"
 	}
 	return explain.Store{Generation: c.Generation(), Files: c.Documents(), File: func(i int) explain.KnowledgeFile {
-		h := c.Held(i)
+		h := c.DocumentAt(i)
 		return explain.KnowledgeFile{ID: h.ID, Attributes: h.Attributes}
 	}}, true
 }

@@ -38,14 +38,16 @@ const (
 	reasonName   = "a name that nobody could write"
 )
 
-// Left is the error for a file that was read completely except for some attributes. It names them
-// and the reasons.
-type Left struct {
+// AttributesLeftOut is the error for a file that was read completely except for some attributes. It
+// names them and the reasons.
+type AttributesLeftOut struct {
 	reasons map[string]string       // by attribute name
 	types   map[string]reflect.Type // types of values seen so far, by name
 }
 
-func newLeft() *Left { return &Left{reasons: map[string]string{}, types: map[string]reflect.Type{}} }
+func newLeft() *AttributesLeftOut {
+	return &AttributesLeftOut{reasons: map[string]string{}, types: map[string]reflect.Type{}}
+}
 
 // maxLeft is how many names the error lists, maxRemembered how many are tracked.
 const (
@@ -53,7 +55,7 @@ const (
 	maxRemembered = 10_000
 )
 
-func (l *Left) Error() string {
+func (l *AttributesLeftOut) Error() string {
 	names := slices.Sorted(maps.Keys(l.reasons))
 	var parts []string
 	for _, name := range names[:min(len(names), maxLeft)] {
@@ -70,7 +72,7 @@ func (l *Left) Error() string {
 }
 
 // err returns l if something was left out, else nil.
-func (l *Left) err() error {
+func (l *AttributesLeftOut) err() error {
 	if len(l.reasons) == 0 {
 		return nil
 	}
@@ -78,21 +80,21 @@ func (l *Left) err() error {
 }
 
 // after returns the error for a file that is also partly broken.
-func (l *Left) after(broken error) error {
+func (l *AttributesLeftOut) after(broken error) error {
 	if len(l.reasons) == 0 {
 		return broken
 	}
 	return Brokenf("%v; %v", broken, l)
 }
 
-func (l *Left) note(name, reason string) {
+func (l *AttributesLeftOut) note(name, reason string) {
 	if _, known := l.reasons[name]; !known && len(l.reasons) < maxRemembered {
 		l.reasons[name] = reason
 	}
 }
 
 // sameType reports whether earlier values of a name in this file had the type of value.
-func (l *Left) sameType(name string, value any) bool {
+func (l *AttributesLeftOut) sameType(name string, value any) bool {
 	before, known := l.types[name]
 	if !known && len(l.types) < maxRemembered {
 		l.types[name] = reflect.TypeOf(value)
@@ -103,8 +105,8 @@ func (l *Left) sameType(name string, value any) bool {
 // An attributeSet collects the attributes of one document.
 type attributeSet struct {
 	values map[string]any
-	left   *Left // of the file
-	quiet  bool  // values that are left out are not reported, because the text contains them
+	left   *AttributesLeftOut // of the file
+	quiet  bool               // values that are left out are not reported, because the text contains them
 }
 
 func (s *attributeSet) has(name string) bool {

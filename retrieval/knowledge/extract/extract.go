@@ -75,7 +75,7 @@ var ErrNotText = errors.New("not text in UTF-8, UTF-16 or any older encoding tha
 var ErrTooMuchText = Brokenf("it holds more than %d MB of text", MaxText>>20)
 
 // Read returns the documents of a file; name is its base name. For a partly broken file it returns
-// what could be read and a *Broken; if attributes were left out, a *Left.
+// what could be read and a *Broken; if attributes were left out, an *AttributesLeftOut.
 func Read(format Format, name string, raw []byte) ([]Document, error) {
 	if format == HTML {
 		return one(readHTML(raw))

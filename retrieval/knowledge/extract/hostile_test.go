@@ -163,7 +163,7 @@ func costOf(t *testing.T, tc hostile, text string) cost {
 	}
 	took := knowledgetest.CPU(t) - start
 	runtime.ReadMemStats(&after)
-	broken, left := (*extract.Broken)(nil), (*extract.Left)(nil)
+	broken, left := (*extract.Broken)(nil), (*extract.AttributesLeftOut)(nil)
 	if !errors.As(err, &left) && (errors.As(err, &broken) != (tc.broken != "") || err != nil && !strings.Contains(err.Error(), tc.broken)) {
 		t.Errorf("%v, want %q", err, tc.broken)
 	}

@@ -116,7 +116,7 @@ type set struct {
 	documents []Document
 	keys      map[string]bool
 	bytes     int
-	left      *Left
+	left      *AttributesLeftOut
 }
 
 func newSet(unit string) *set { return &set{unit: unit, keys: map[string]bool{}, left: newLeft()} }

@@ -8,7 +8,7 @@ import (
 
 // readRecord returns the document in raw, which is valid JSON. Values that cannot be attributes
 // are recorded in left.
-func readRecord(raw []byte, left *Left) (d Document, id string, err error) {
+func readRecord(raw []byte, left *AttributesLeftOut) (d Document, id string, err error) {
 	value := gjson.ParseBytes(raw)
 	f := fieldsOf(value)
 	if id = f.text(true, "id", "_id"); !keyable(id) {
@@ -107,7 +107,7 @@ func (f fields) text(number bool, names ...string) string {
 // gather returns the attributes of a record: the fields of "attributes", then its other fields. If
 // written is set, the other fields are in the text, so those that cannot be attributes are not
 // reported.
-func (f fields) gather(written bool, left *Left) map[string]any {
+func (f fields) gather(written bool, left *AttributesLeftOut) map[string]any {
 	set := attributeSet{left: left}
 	if f.attributes.IsObject() {
 		n := 0

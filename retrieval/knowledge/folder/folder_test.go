@@ -28,7 +28,7 @@ func attributesOf(t *testing.T, rules folder.Folder, texts map[string]string) (m
 	}
 	out := map[string]map[string]any{}
 	for i := range c.Documents() {
-		h := c.Held(i)
+		h := c.DocumentAt(i)
 		out[h.ID] = h.Attributes
 	}
 	return out, report

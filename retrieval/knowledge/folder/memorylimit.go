@@ -18,13 +18,14 @@ const (
 	segmentShare = 8
 )
 
-// ErrNoRoom is returned if more memory is requested than is available without other readers.
-var ErrNoRoom = errors.New("too little memory")
+// ErrNotEnoughMemory is returned if more memory is requested than is available without other
+// readers.
+var ErrNotEnoughMemory = errors.New("too little memory")
 
-// A Room distributes memory. Its limit is the runtime's memory limit: GOMEMLIMIT, or what the
-// process derived from its container. Without a limit every request is granted at once.
+// A MemoryLimit distributes memory. Its limit is the runtime's memory limit: GOMEMLIMIT, or what
+// the process derived from its container. Without a limit every request is granted at once.
 //
-// A Room is safe for concurrent use. A nil Room has no limit.
+// A MemoryLimit is safe for concurrent use. A nil MemoryLimit has no limit.
 type MemoryLimit struct {
 	first chan struct{} // held by the caller that waits for memory; others queue behind it
 
@@ -91,8 +92,8 @@ func (r *MemoryLimit) Free() int64 {
 }
 
 // Take waits until at least least bytes are free and returns a grant of up to most bytes. The
-// caller must hold no other grant. It returns an error wrapping ErrNoRoom if too little is free
-// although nobody else holds a grant, or the error of ctx.
+// caller must hold no other grant. It returns an error wrapping ErrNotEnoughMemory if too little is
+// free although nobody else holds a grant, or the error of ctx.
 func (r *MemoryLimit) Take(ctx context.Context, least, most int64) (*Grant, error) {
 	if r == nil {
 		return &Grant{Bytes: most}, nil
@@ -121,7 +122,7 @@ func (r *MemoryLimit) Take(ctx context.Context, least, most int64) (*Grant, erro
 		alone, freed := r.taken == 0, r.freed
 		r.mu.Unlock()
 		if alone {
-			return nil, fmt.Errorf("%w: %d MB are free of %d MB that it takes", ErrNoRoom, max(0, free)>>20, least>>20)
+			return nil, fmt.Errorf("%w: %d MB are free of %d MB that it takes", ErrNotEnoughMemory, max(0, free)>>20, least>>20)
 		}
 		select {
 		case <-freed:

@@ -40,7 +40,7 @@ func TestTake(t *testing.T) {
 	const limit = 1 << 30
 	limited(t, limit)
 	r := folder.NewMemoryLimit()
-	if _, err := r.Take(t.Context(), limit, limit); !errors.Is(err, folder.ErrNoRoom) {
+	if _, err := r.Take(t.Context(), limit, limit); !errors.Is(err, folder.ErrNotEnoughMemory) {
 		t.Errorf("all of it: %v", err)
 	}
 	first, err := r.Take(t.Context(), limit/2, limit)

@@ -117,7 +117,7 @@ func FailureOf(err error) *Failure {
 	kind := SkipUnreadable
 	if broken := (*extract.Broken)(nil); errors.As(err, &broken) {
 		kind = SkipBroken
-	} else if left := (*extract.Left)(nil); errors.As(err, &left) {
+	} else if left := (*extract.AttributesLeftOut)(nil); errors.As(err, &left) {
 		kind = SkipAttributes
 	} else if errors.Is(err, extract.ErrNotText) {
 		kind = SkipNotText

@@ -13,12 +13,12 @@ import (
 
 // A SkippedGroup is the skipped files of one kind.
 type SkippedGroup struct {
-	Kind  SkipKind
-	Files int
-	What  string // "PNG", "PDF scanned", "files over 10 MB"
-	Why   string // "no text"; "" if What suffices
-	Cure  string // what to do to have them read; "" if nothing helps, or nothing is wrong
-	First string // path of the first file
+	Kind   SkipKind
+	Files  int
+	What   string // "PNG", "PDF scanned", "files over 10 MB"
+	Why    string // "no text"; "" if What suffices
+	Remedy string // what to do to have them read; "" if nothing helps, or nothing is wrong
+	First  string // path of the first file
 }
 
 // String returns a line for people: "3 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf".
@@ -27,8 +27,8 @@ func (g SkippedGroup) String() string {
 	if g.Why != "" {
 		line += ": " + g.Why
 	}
-	if g.Cure != "" {
-		line += "; " + g.Cure
+	if g.Remedy != "" {
+		line += "; " + g.Remedy
 	}
 	return line
 }
@@ -83,25 +83,25 @@ func groupOf(s Skip) SkippedGroup {
 	switch s.Kind {
 	case SkipUnsupported:
 		g.What = typeOf(s.Path)
-		g.Why, g.Cure = cureOf(strings.ToLower(path.Ext(s.Path)))
+		g.Why, g.Remedy = cureOf(strings.ToLower(path.Ext(s.Path)))
 	case SkipTooLarge:
-		g.What, g.Cure = "over 10 MB", "split"
+		g.What, g.Remedy = "over 10 MB", "split"
 	case SkipNotText:
-		g.What, g.Cure = "not text in a known encoding", "save as UTF-8"
+		g.What, g.Remedy = "not text in a known encoding", "save as UTF-8"
 	case SkipBroken:
 		g.What, g.Why = typeOf(s.Path)+" broken", s.Reason
 		switch {
 		case pdf.IsScanned(s.Reason):
-			g.What, g.Why, g.Cure = "PDF scanned", "no text layer", "run OCR first, e.g. ocrmypdf"
+			g.What, g.Why, g.Remedy = "PDF scanned", "no text layer", "run OCR first, e.g. ocrmypdf"
 		case pdf.IsProtected(s.Reason):
-			g.What, g.Why, g.Cure = "PDF protected by a password", "", "save without one"
+			g.What, g.Why, g.Remedy = "PDF protected by a password", "", "save without one"
 		}
 	case SkipDuplicate:
-		g.What, g.Cure = "with the id of another document", "give each an id of its own"
+		g.What, g.Remedy = "with the id of another document", "give each an id of its own"
 	case SkipUnreadable:
 		g.What, g.Why = "unreadable", s.Reason
 	case SkipMemory:
-		g.What, g.Why, g.Cure = "for want of memory", s.Reason, "raise the memory limit, or split"
+		g.What, g.Why, g.Remedy = "for want of memory", s.Reason, "raise the memory limit, or split"
 	case SkipSecret:
 		g.What = "likely secret by name"
 	case SkipHidden:
@@ -109,7 +109,7 @@ func groupOf(s Skip) SkippedGroup {
 	case SkipVendored:
 		g.What = "installed packages"
 	case SkipGenerated:
-		g.What, g.Cure = "made by a program", "to include a file, add !NAME to .sidenoteignore"
+		g.What, g.Remedy = "made by a program", "to include a file, add !NAME to .sidenoteignore"
 	case SkipLink:
 		g.What = "link out of the folder or to nowhere"
 	case SkipAttributes:

@@ -62,7 +62,7 @@ func TestSkippedLines(t *testing.T) {
 		t.Error(diff)
 	}
 	groups := r.SkippedGroups()
-	if g := groups[1]; g != (folder.SkippedGroup{Kind: folder.SkipBroken, Files: 3, What: "PDF scanned", Why: "no text layer", Cure: "run OCR first, e.g. ocrmypdf", First: "0.pdf"}) {
+	if g := groups[1]; g != (folder.SkippedGroup{Kind: folder.SkipBroken, Files: 3, What: "PDF scanned", Why: "no text layer", Remedy: "run OCR first, e.g. ocrmypdf", First: "0.pdf"}) {
 		t.Errorf("%+v", g)
 	}
 	total := 0

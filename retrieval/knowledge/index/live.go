@@ -18,7 +18,7 @@ import (
 // A Live is a segment without the documents that are no longer in the base.
 type Live struct {
 	*Segment
-	Gone      bm25.Bitmap // documents no longer in the base; nil if there are none
+	Deleted   bm25.Bitmap // documents no longer in the base; nil if there are none
 	Postings  *bm25.Live
 	Documents int   // number of documents in the base
 	Bytes     int64 // length of their texts
@@ -31,10 +31,10 @@ type Live struct {
 // result for this segment: it is returned again if gone is the same, so that Postings are counted
 // once.
 func (s *Segment) Without(gone bm25.Bitmap, before *Live) Live {
-	if before != nil && slices.Equal(before.Gone, gone) {
+	if before != nil && slices.Equal(before.Deleted, gone) {
 		return *before
 	}
-	l := Live{Segment: s, Gone: gone, Documents: s.texts.documents, Bytes: int64(len(s.texts.bodies))}
+	l := Live{Segment: s, Deleted: gone, Documents: s.texts.documents, Bytes: int64(len(s.texts.bodies))}
 	for d := range s.texts.documents {
 		if gone.Has(d) {
 			l.Documents--
@@ -99,7 +99,7 @@ func (s Segments) InOrder() iter.Seq[DocumentRef] {
 			best := -1
 			for i := range s {
 				seg := &s[i]
-				for next[i] < seg.texts.documents && seg.Gone.Has(next[i]) {
+				for next[i] < seg.texts.documents && seg.Deleted.Has(next[i]) {
 					next[i]++
 				}
 				if next[i] < seg.texts.documents && (best < 0 || bytes.Compare(seg.texts.id(next[i]), s[best].texts.id(next[best])) < 0) {
@@ -158,8 +158,8 @@ func (s Segments) Tokens(ref bm25.Ref, counter string) int {
 	return n
 }
 
-// A Held is the data of one document in segments.
-type Held struct {
+// A DocumentInfo is the data of one document in segments.
+type DocumentInfo struct {
 	ID, Name string
 	Chunks   int
 	Bytes    int // length of their texts
@@ -168,24 +168,24 @@ type Held struct {
 	Attributes map[string]any
 }
 
-// Held returns the data of a document.
-func (s Segments) Held(d DocumentRef) Held {
+// Document returns the data of a document.
+func (s Segments) Document(d DocumentRef) DocumentInfo {
 	seg := s[d.segment]
 	first, end := seg.texts.first(d.document), seg.texts.first(d.document+1)
-	h := Held{Chunks: end - first, Bytes: int(seg.weight(d.document))}
+	h := DocumentInfo{Chunks: end - first, Bytes: int(seg.weight(d.document))}
 	h.ID, h.Name = seg.labels(d.document)
 	h.Attributes, _ = seg.attributes(d.document)
 	return h
 }
 
 // Lookup returns the data of the document with an id; false if it is not in the base.
-func Lookup(s Segments, id string) (Held, bool) {
+func Lookup(s Segments, id string) (DocumentInfo, bool) {
 	for i := range s {
-		if d, ok := s[i].texts.find(id); ok && !s[i].Gone.Has(d) {
-			return s.Held(DocumentRef{i, d}), true
+		if d, ok := s[i].texts.find(id); ok && !s[i].Deleted.Has(d) {
+			return s.Document(DocumentRef{i, d}), true
 		}
 	}
-	return Held{}, false
+	return DocumentInfo{}, false
 }
 
 // Fault returns a DamageError if err is a fault in a mapped segment file, for example because it
@@ -253,7 +253,7 @@ func (s Segments) Find(id string, chunk int, hint bm25.Ref) (bm25.Ref, bool) {
 	if hint.Segment >= 0 && hint.Segment < len(s) {
 		if texts := &s[hint.Segment].texts; hint.Text >= 0 && hint.Text < texts.count {
 			d := texts.document(hint.Text)
-			if string(texts.id(d)) == id && hint.Text-texts.first(d) == chunk && !s[hint.Segment].Gone.Has(d) {
+			if string(texts.id(d)) == id && hint.Text-texts.first(d) == chunk && !s[hint.Segment].Deleted.Has(d) {
 				return hint, true
 			}
 		}
@@ -261,7 +261,7 @@ func (s Segments) Find(id string, chunk int, hint bm25.Ref) (bm25.Ref, bool) {
 	for i := range s {
 		texts := &s[i].texts
 		d, ok := texts.find(id)
-		if ok && !s[i].Gone.Has(d) && chunk >= 0 && chunk < texts.first(d+1)-texts.first(d) {
+		if ok && !s[i].Deleted.Has(d) && chunk >= 0 && chunk < texts.first(d+1)-texts.first(d) {
 			return bm25.Ref{Segment: i, Text: texts.first(d) + chunk}, true
 		}
 	}

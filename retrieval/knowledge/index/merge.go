@@ -39,7 +39,7 @@ func (s Segments) ToMerge(memory int64) Segments {
 		if s.Name == "" {
 			continue // on the heap only, for lack of disk space
 		}
-		if s.Gone != nil && (s.Documents == 0 || 3*s.Postings.Len() < 2*s.texts.count || 3*s.Documents < 2*s.texts.documents) {
+		if s.Deleted != nil && (s.Documents == 0 || 3*s.Postings.Len() < 2*s.texts.count || 3*s.Documents < 2*s.texts.documents) {
 			if memory == 0 || mergeMemory(s.size, s.Postings.Len()) <= memory {
 				return Segments{s}
 			}

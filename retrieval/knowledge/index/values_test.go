@@ -108,9 +108,9 @@ func TestValuesChooseAsFiltersMatch(t *testing.T) {
 				for d := range live.InOrder() {
 					for ref := range live.Texts(d) {
 						allowed, all := live[ref.Segment].Allowed(&f)
-						got, want := allowed.Has(ref.Text), f.Match(sets[live.Held(d).ID])
+						got, want := allowed.Has(ref.Text), f.Match(sets[live.Document(d).ID])
 						if got != want || all && !want {
-							t.Fatalf("%+v of %v: %v, all %v; want %v", f, sets[live.Held(d).ID], got, all, want)
+							t.Fatalf("%+v of %v: %v, all %v; want %v", f, sets[live.Document(d).ID], got, all, want)
 						}
 					}
 				}

@@ -31,10 +31,10 @@ type base struct {
 	saved  map[string]bool // segments of the saved calibration; nil if unknown
 	since  time.Time       // when a follower began to wait for a complete state; zero if it is not waiting
 
-	// Guarded by the library's mu; see Wrong.
-	unshown error // why the base does not show the state of the store
-	damage  error // damage in its documents
-	lost    int   // see LostVectors
+	// Guarded by the library's mu; see BaseError.
+	refreshErr error // why the base does not show the state of the store
+	damage     error // damage in its documents
+	lost       int   // see LostVectors
 }
 
 // report reports a problem to Options.Trouble.
@@ -50,7 +50,7 @@ func (b *base) refresh(ctx context.Context, force bool) error {
 	err := b.update(ctx, force)
 	if ctx.Err() == nil {
 		b.state.mu.Lock()
-		b.unshown = err
+		b.refreshErr = err
 		b.state.mu.Unlock()
 	}
 	return err
@@ -109,15 +109,15 @@ func (b *base) show(ctx context.Context, segments index.Segments, view view, par
 		probes, trials = b.state.questions(ctx, space, knowledge.Probes()), b.state.questions(ctx, space, trialsOf(segments))
 		is = knowledge.EmbeddedGeneration(is, space, segments, probes, trials)
 	}
-	if c := b.Content(); c != nil && c.Generation() == is && c.Part() == part && slices.EqualFunc(c.Segments(), segments, func(x, y index.Live) bool { return x.Postings == y.Postings && x.Dense == y.Dense }) {
+	if c := b.Content(); c != nil && c.Generation() == is && c.Partial() == part && slices.EqualFunc(c.Segments(), segments, func(x, y index.Live) bool { return x.Postings == y.Postings && x.Dense == y.Dense }) {
 		return nil
 	}
 	var saved []byte
 	if b.Content() == nil {
-		saved, _ = b.state.truth().Calibration(ctx, b.ID()) // without it the floor is measured from scratch
+		saved, _ = b.state.currentStore().Calibration(ctx, b.ID()) // without it the floor is measured from scratch
 	}
 	c, err := knowledge.NewContent(ctx, segments, knowledge.ContentOptions{
-		Generation: is, Part: part, Version: version, Damaged: b.met, Before: b.Content(), Saved: saved, Probes: probes, Trials: trials,
+		Generation: is, Partial: part, Version: version, Damaged: b.met, Before: b.Content(), Saved: saved, Probes: probes, Trials: trials,
 	})
 	if err != nil {
 		return fmt.Errorf("index knowledge %s: %w", b.ID(), err)
@@ -155,7 +155,7 @@ func (b *base) saveCalibration(ctx context.Context, c *knowledge.Content) {
 	if state == nil {
 		return
 	}
-	if err := b.state.truth().SetCalibration(ctx, b.ID(), state); err != nil {
+	if err := b.state.currentStore().SetCalibration(ctx, b.ID(), state); err != nil {
 		if ctx.Err() == nil {
 			b.report("", err)
 		}

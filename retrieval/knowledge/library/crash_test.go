@@ -210,7 +210,7 @@ func checkAsFresh(t *testing.T, l *library.Library, what, files string) {
 	b := knowledge.New("kb")
 	b.Swap(c)
 	sameAnswers(t, l.Base("kb"), b)
-	if l.Base("kb").Content().Part() {
+	if l.Base("kb").Content().Partial() {
 		t.Error("it is read to the end, and does not say so")
 	}
 }

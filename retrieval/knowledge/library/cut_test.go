@@ -25,7 +25,7 @@ func TestCutSegment(t *testing.T) {
 			return err
 		},
 		"listed": func(w, _ *library.Library) error {
-			w.Base("kb").Content().Held(0)
+			w.Base("kb").Content().DocumentAt(0)
 			w.Base("kb").Content().Attributes()
 			return nil
 		},

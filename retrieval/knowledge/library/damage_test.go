@@ -109,7 +109,7 @@ func TestNoDamageOfStateIsFatal(t *testing.T) {
 		}
 		b := l.Base("kb")
 		if b.Content() == nil {
-			if said.Load() == 0 && l.Wrong("kb") == nil {
+			if said.Load() == 0 && l.BaseError("kb") == nil {
 				t.Errorf("%s, %s: kb is not there, and nothing is said", name, how)
 			}
 			told[name]++

@@ -52,7 +52,7 @@ func Files(b *knowledge.Base) (names []string) {
 // Documents returns at most limit documents of a base, by id, starting after the given id; ""
 // starts with the first.
 func (l *Library) Documents(ctx context.Context, base, after string, limit int) (list []store.Entry, err error) {
-	for k, err := range l.truth().Known(ctx, base) {
+	for k, err := range l.currentStore().Known(ctx, base) {
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (l *Library) ChangeReader(f extract.Format) {
 
 // PutVectors stores vectors.
 func (l *Library) PutVectors(ctx context.Context, space string, kept map[store.VectorKey][]byte) error {
-	return store.VectorsOf(l.truth()).Put(ctx, space, kept, 0, time.Now())
+	return store.VectorsOf(l.currentStore()).Put(ctx, space, kept, 0, time.Now())
 }
 
 // Written processes documents of a file like a Sync: it cuts, counts and indexes them.

@@ -84,7 +84,7 @@ func (f *follower) poll(ctx context.Context) error {
 // changes returns what changed since the last poll. If the database was replaced by another one,
 // it reopens the library.
 func (f *follower) changes(ctx context.Context) (version int64, bases []string, err error) {
-	version, bases, err = f.l.truth().Changes(ctx, f.since)
+	version, bases, err = f.l.currentStore().Changes(ctx, f.since)
 	if !errors.Is(err, store.ErrReplaced) {
 		return version, bases, err
 	}
@@ -97,5 +97,5 @@ func (f *follower) changes(ctx context.Context) (version int64, bases []string, 
 	}
 	f.l.mu.Unlock()
 	f.since = -1
-	return f.l.truth().Changes(ctx, f.since)
+	return f.l.currentStore().Changes(ctx, f.since)
 }

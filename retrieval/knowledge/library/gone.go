@@ -78,7 +78,7 @@ func vanished(fsys fs.FS, name string) bool {
 // set or the base was kept with another folder (was) before. It also decides whether this counts
 // as a walk of the whole folder, which later ones are compared with.
 func (s *syncing) checkGone(ctx context.Context, was string) error {
-	last, err := s.l.truth().Walk(ctx, s.b.ID())
+	last, err := s.l.currentStore().Walk(ctx, s.b.ID())
 	if err != nil {
 		return err
 	}
@@ -91,5 +91,5 @@ func (s *syncing) checkGone(ctx context.Context, was string) error {
 	if err := s.compare(&last); err != nil || s.whole || len(last.Sources) == before {
 		return err
 	}
-	return s.l.truth().SetWalk(ctx, s.b.ID(), last)
+	return s.l.currentStore().SetWalk(ctx, s.b.ID(), last)
 }

@@ -77,7 +77,7 @@ func Open(ctx context.Context, dir string, deps knowledge.Deps, o Options) (*Lib
 // names the bases that cannot be opened; the others answer. A base that is no longer in the store
 // stops answering.
 func (l *Library) Load(ctx context.Context, wanted func(store.Base) bool) error {
-	bases, err := l.truth().Bases(ctx)
+	bases, err := l.currentStore().Bases(ctx)
 	errs := []error{err}
 	ids := l.Bases()
 	for _, b := range bases {
@@ -108,5 +108,5 @@ func (l *Library) Close() error {
 		return nil
 	}
 	l.background.Wait()
-	return l.truth().Close()
+	return l.currentStore().Close()
 }

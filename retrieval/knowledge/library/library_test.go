@@ -91,7 +91,7 @@ func sameAnswers(t fatal, got, want *knowledge.Base) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		w, _ := retrieval.WithTexts{Next: want}.Retrieve(context.Background(), q)
-		if got.Content().Part() { // the same, but marked as partial
+		if got.Content().Partial() { // the same, but marked as partial
 			w.Partial, w.Reason = true, retrieval.ReasonIndexing
 		}
 		if diff := cmp.Diff(w, g, cmpopts.IgnoreFields(retrieval.Result{}, "Took")); diff != "" {

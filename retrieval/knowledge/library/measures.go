@@ -32,7 +32,7 @@ func questionKeys(space retrieval.Space, texts []string) (keys []store.VectorKey
 // questions returns the vectors of questions; nil unless all are stored.
 func (l *state) questions(ctx context.Context, space retrieval.Space, texts []string) (vectors [][]float32) {
 	keys := questionKeys(space, texts)
-	found, err := store.VectorsOf(l.truth()).Get(ctx, keys...)
+	found, err := store.VectorsOf(l.currentStore()).Get(ctx, keys...)
 	if err != nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func embedMeasures(ctx context.Context, l *state, space retrieval.Space, segment
 
 // embedQuestions embeds and stores those questions whose vectors are not stored yet.
 func embedQuestions(ctx context.Context, l *state, space retrieval.Space, texts []string) error {
-	vectors, keys := store.VectorsOf(l.truth()), questionKeys(space, texts)
+	vectors, keys := store.VectorsOf(l.currentStore()), questionKeys(space, texts)
 	found, err := vectors.Get(ctx, keys...)
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ func TestSyncLeavesOutWhatDoesNotFit(t *testing.T) {
 	long := strings.Repeat(`{"text":"A bee."}`+"\n", records)
 	f := newFolder(t, map[string]string{"good.md": "An ant.", "also.md": "A wasp.", "kept.jsonl": `{"text":"A fly."}`, "long.jsonl": long, "a.pdf": "%PDF-", "a.docx": "PK"})
 	with := deps()
-	with.Memory, with.Apart, with.PDF = folder.NewMemoryLimit(), &folder.ChildReader{Program: filepath.Join(t.TempDir(), "none")}, pdf.New("")
+	with.Memory, with.ChildReader, with.PDF = folder.NewMemoryLimit(), &folder.ChildReader{Program: filepath.Join(t.TempDir(), "none")}, pdf.New("")
 	l, err := library.OpenLoaded(t.Context(), t.TempDir(), with, library.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
 		return false, nil
 	}
 	grant, err := b.state.reader.deps.Memory.Take(ctx, memory, memory)
-	if errors.Is(err, folder.ErrNoRoom) {
+	if errors.Is(err, folder.ErrNotEnoughMemory) {
 		return false, nil // the next change tries again
 	}
 	if err != nil {
@@ -101,8 +101,8 @@ func (b *base) replace(ctx context.Context, sources index.Segments, image []byte
 		names[i] = s.Name
 	}
 	if image != nil {
-		_, err := b.state.truth().PutSegment(ctx, b.ID(), image, rows, names...)
+		_, err := b.state.currentStore().PutSegment(ctx, b.ID(), image, rows, names...)
 		return err
 	}
-	return b.state.truth().DropSegments(ctx, b.ID(), names...)
+	return b.state.currentStore().DropSegments(ctx, b.ID(), names...)
 }

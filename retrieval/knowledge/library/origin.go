@@ -11,10 +11,10 @@ import (
 // answering until the Sync is complete: a file that is now excluded must not be found any more,
 // not even after a restart.
 func (s *syncing) begin(ctx context.Context) (was store.Base, err error) {
-	if err := s.l.truth().CreateBase(ctx, s.b.ID()); err != nil {
+	if err := s.l.currentStore().CreateBase(ctx, s.b.ID()); err != nil {
 		return was, err
 	}
-	if was, err = s.l.truth().Base(ctx, s.b.ID()); err != nil {
+	if was, err = s.l.currentStore().Base(ctx, s.b.ID()); err != nil {
 		return was, err
 	}
 	s.own = s.folder.Origin()
@@ -33,11 +33,11 @@ func (s *syncing) mark(ctx context.Context, was store.Base) error {
 	case !s.anew:
 		return nil
 	case was.Documents == 0:
-		return s.l.truth().SetOrigin(ctx, s.b.ID(), store.InPart(s.own))
+		return s.l.currentStore().SetOrigin(ctx, s.b.ID(), store.InPart(s.own))
 	case placeOf(kept) == placeOf(s.own):
-		return s.l.truth().SetOrigin(ctx, s.b.ID(), store.Leaving(kept))
+		return s.l.currentStore().SetOrigin(ctx, s.b.ID(), store.Leaving(kept))
 	}
-	return s.l.truth().SetOrigin(ctx, s.b.ID(), store.Unsettled)
+	return s.l.currentStore().SetOrigin(ctx, s.b.ID(), store.Unsettled)
 }
 
 // markPart records, before the first of several writes to a complete base, that the base holds
@@ -46,7 +46,7 @@ func (s *syncing) markPart(ctx context.Context, only bool) error {
 	if s.wrote || s.anew || only {
 		return nil
 	}
-	return s.l.truth().SetOrigin(ctx, s.b.ID(), store.InPart(s.own))
+	return s.l.currentStore().SetOrigin(ctx, s.b.ID(), store.InPart(s.own))
 }
 
 // placeOf returns the folder of an origin, without the rules for reading it.

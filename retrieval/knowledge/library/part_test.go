@@ -44,7 +44,7 @@ func TestReadInPart(t *testing.T) {
 			if want {
 				wanted = retrieval.ReasonIndexing
 			}
-			if err != nil || len(res.Sources) == 0 || b.Content().Part() != want || res.Partial != want || res.Reason != wanted {
+			if err != nil || len(res.Sources) == 0 || b.Content().Partial() != want || res.Partial != want || res.Reason != wanted {
 				t.Errorf("%s: in part: %v, %d sources of %d documents, %q, %v", when, res.Partial, len(res.Sources), b.Content().Documents(), res.Reason, err)
 			}
 			f.must(l.Close())

@@ -19,7 +19,7 @@ const (
 // CreateBase makes an empty base; it does nothing if the base exists.
 func (l *Library) CreateBase(ctx context.Context, id string) error {
 	return l.change(ctx, id, func(b *base) error {
-		if err := l.truth().CreateBase(ctx, id); err != nil || b.Content() != nil {
+		if err := l.currentStore().CreateBase(ctx, id); err != nil || b.Content() != nil {
 			return err
 		}
 		return b.refresh(ctx, true)
@@ -30,7 +30,7 @@ func (l *Library) CreateBase(ctx context.Context, id string) error {
 // such base.
 func (l *Library) DeleteBase(ctx context.Context, id string) error {
 	return l.change(ctx, id, func(b *base) error {
-		if err := l.truth().DeleteBase(ctx, id); err != nil {
+		if err := l.currentStore().DeleteBase(ctx, id); err != nil {
 			return err
 		}
 		b.hide()
@@ -57,7 +57,7 @@ func (l *Library) Put(ctx context.Context, id string, documents ...chunk.Documen
 		for i, d := range documents {
 			ids[i] = d.ID
 		}
-		known, err := l.truth().Lookup(ctx, id, ids...)
+		known, err := l.currentStore().Lookup(ctx, id, ids...)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func checkDocuments(documents []chunk.Document) (checked []chunk.Document, err e
 func (l *Library) Delete(ctx context.Context, id string, ids ...string) error {
 	return l.change(ctx, id, func(b *base) error {
 		b.behind = true
-		if err := l.truth().Delete(ctx, id, ids...); err != nil {
+		if err := l.currentStore().Delete(ctx, id, ids...); err != nil {
 			return err
 		}
 		return b.settle(ctx)
@@ -139,7 +139,7 @@ func (b *base) putAll(ctx context.Context, documents []store.Document) error {
 
 // putBatch writes documents in one transaction and adds them to the index.
 func (b *base) putBatch(ctx context.Context, batch []store.Document, writer *index.Writer) error {
-	rows, err := b.state.truth().Put(ctx, b.ID(), batch)
+	rows, err := b.state.currentStore().Put(ctx, b.ID(), batch)
 	if err != nil {
 		return err
 	}

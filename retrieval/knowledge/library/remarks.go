@@ -18,7 +18,7 @@ type remark struct {
 
 // readRemarks reads the stored remarks on the files of the base.
 func (s *syncing) readRemarks(ctx context.Context) error {
-	list, err := s.l.truth().Remarks(ctx, s.b.ID())
+	list, err := s.l.currentStore().Remarks(ctx, s.b.ID())
 	s.remarks = make(map[string]store.Remark, len(list))
 	for _, r := range list {
 		s.remarks[r.Source] = r
@@ -86,5 +86,5 @@ func (s *syncing) setRemarks(ctx context.Context, remarks []store.Remark, forget
 	if len(remarks)+len(forget) == 0 {
 		return nil
 	}
-	return s.l.truth().SetRemarks(ctx, s.b.ID(), remarks, forget)
+	return s.l.currentStore().SetRemarks(ctx, s.b.ID(), remarks, forget)
 }

@@ -30,7 +30,7 @@ const maxLooks = 10
 func (b *base) gather(ctx context.Context) (index.Segments, view, error) {
 	covered := false
 	for looks := 0; ; looks++ {
-		v, err := b.state.truth().View(ctx, b.ID(), b.state.reader.names()...)
+		v, err := b.state.currentStore().View(ctx, b.ID(), b.state.reader.names()...)
 		if err != nil {
 			return nil, view{}, err
 		}
@@ -77,7 +77,7 @@ func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]er
 		return false
 	}
 	for name := range damage {
-		if err := b.state.truth().DropSegments(ctx, b.ID(), name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := b.state.currentStore().DropSegments(ctx, b.ID(), name); err != nil && !errors.Is(err, store.ErrNotFound) {
 			b.report(name, err) // for example, no disk space: the next change tries again
 			return false
 		}
@@ -88,7 +88,7 @@ func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]er
 
 // moved reports whether the segments of a base have changed since the view was made.
 func (l *state) moved(ctx context.Context, v store.View) bool {
-	now, err := l.truth().View(ctx, v.Base.ID, l.reader.names()...)
+	now, err := l.currentStore().View(ctx, v.Base.ID, l.reader.names()...)
 	same := func(a, b store.Segment) bool { return a.Name == b.Name }
 	return err == nil && !(slices.EqualFunc(v.Segments, now.Segments, same) && slices.Equal(v.Damaged, now.Damaged))
 }
@@ -137,7 +137,7 @@ func (l *state) openSegment(ctx context.Context, seg store.Segment) (*index.Segm
 	var owner *bm25.MappedFile
 	var err error
 	if seg.Path == "" {
-		image, err = l.truth().Image(ctx, seg)
+		image, err = l.currentStore().Image(ctx, seg)
 	} else if owner, err = bm25.OpenMapped(seg.Path); err == nil {
 		image = owner.Bytes()
 	}
@@ -219,7 +219,7 @@ func (l *state) segmentMemory() int64 {
 func (l *state) takeSegment(ctx context.Context) (done func(), err error) {
 	memory := l.reader.deps.Memory.Segment()
 	grant, err := l.reader.deps.Memory.Take(ctx, memory, memory)
-	if errors.Is(err, folder.ErrNoRoom) {
+	if errors.Is(err, folder.ErrNotEnoughMemory) {
 		return func() {}, nil
 	}
 	if err != nil {
@@ -241,7 +241,7 @@ func (b *base) cover(ctx context.Context, rows []int64, emit func(image []byte, 
 		size = entriesLimited
 	}
 	for page := range slices.Chunk(rows, size) {
-		entries, err := b.state.truth().Entries(ctx, b.ID(), page)
+		entries, err := b.state.currentStore().Entries(ctx, b.ID(), page)
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (b *base) cover(ctx context.Context, rows []int64, emit func(image []byte, 
 // putSegment returns a function that writes segments of a base to the folder.
 func (b *base) putSegment(ctx context.Context) func(image []byte, rows []int64) error {
 	return func(image []byte, rows []int64) error {
-		_, err := b.state.truth().PutSegment(ctx, b.ID(), image, rows)
+		_, err := b.state.currentStore().PutSegment(ctx, b.ID(), image, rows)
 		return err
 	}
 }

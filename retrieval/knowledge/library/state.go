@@ -13,13 +13,13 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A Standing is the access that a Library has to its folder.
-type Standing int
+// A Access is the access that a Library has to its folder.
+type Access int
 
 // The kinds of access.
 const (
-	Apart     Standing = iota // not open
-	Following                 // open for reading
+	NotOpen   Access = iota // not open
+	Following               // open for reading
 	Writing
 )
 
@@ -32,7 +32,7 @@ type state struct {
 
 	mu       sync.Mutex // guards the fields below
 	store    *store.Store
-	standing Standing
+	standing Access
 	stuck    error // error of the last poll by Follow
 	bases    map[string]*base
 
@@ -92,11 +92,11 @@ func (l *state) Leave(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("leave %s: %w", l.dir, err)
 	}
-	return l.swap(empty, Apart)
+	return l.swap(empty, NotOpen)
 }
 
 // swap replaces the open store. The old one is closed when the reads in progress on it have ended.
-func (l *state) swap(s *store.Store, standing Standing) error {
+func (l *state) swap(s *store.Store, standing Access) error {
 	l.mu.Lock()
 	if l.life.Err() != nil {
 		l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *state) swap(s *store.Store, standing Standing) error {
 	old := l.store
 	l.store, l.standing, l.stuck = s, standing, nil
 	for _, b := range l.bases {
-		b.damage, b.unshown = nil, nil
+		b.damage, b.refreshErr = nil, nil
 	}
 	l.mu.Unlock()
 	if err := old.Close(); err != nil {
@@ -115,7 +115,7 @@ func (l *state) swap(s *store.Store, standing Standing) error {
 }
 
 // Standing returns the current access to the folder.
-func (l *state) Standing() Standing {
+func (l *state) Standing() Access {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.standing
@@ -125,34 +125,34 @@ func (l *state) writes() bool { return l.Standing() == Writing }
 
 // Replaced reports whether the database file has been replaced since it was opened.
 func (l *state) Replaced(ctx context.Context) bool {
-	_, err := l.truth().Version(ctx)
+	_, err := l.currentStore().Version(ctx)
 	return errors.Is(err, store.ErrReplaced)
 }
 
-// Wrong returns what is known to be wrong with a base, or nil: damage in its documents found since
-// the folder was opened, or else the error of the last attempt to refresh it from the store. For
-// "" it returns why Follow cannot read the store.
-func (l *state) Wrong(base string) error {
+// BaseError returns what is known to be wrong with a base, or nil: damage in its documents found
+// since the folder was opened, or else the error of the last attempt to refresh it from the store.
+// For "" it returns why Follow cannot read the store.
+func (l *state) BaseError(base string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if base == "" {
 		return l.stuck
 	}
 	if b := l.bases[base]; b != nil {
-		return cmp.Or(b.damage, b.unshown)
+		return cmp.Or(b.damage, b.refreshErr)
 	}
 	return nil
 }
 
-// Troubled returns the ids of the bases for which Wrong returns an error, sorted.
-func (l *state) Troubled() []string {
+// BasesWithErrors returns the ids of the bases for which BaseError returns an error, sorted.
+func (l *state) BasesWithErrors() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ids := slices.Sorted(maps.Keys(l.bases))
-	return slices.DeleteFunc(ids, func(id string) bool { return l.bases[id].damage == nil && l.bases[id].unshown == nil })
+	return slices.DeleteFunc(ids, func(id string) bool { return l.bases[id].damage == nil && l.bases[id].refreshErr == nil })
 }
 
-// note returns err. If it indicates damage in a base, Wrong returns it from now on.
+// note returns err. If it indicates damage in a base, BaseError returns it from now on.
 func (l *state) note(base string, err error) error {
 	corrupt, foreign := (*store.CorruptError)(nil), (*store.ForeignError)(nil)
 	if errors.As(err, &corrupt) || errors.As(err, &foreign) {
@@ -187,8 +187,8 @@ func (l *state) Bases() []string {
 	return slices.DeleteFunc(ids, func(id string) bool { return l.bases[id].Content() == nil })
 }
 
-// truth returns the open store; a follower reopens it if its file is replaced.
-func (l *state) truth() *store.Store {
+// currentStore returns the open store; a follower reopens it if its file is replaced.
+func (l *state) currentStore() *store.Store {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.store

@@ -23,7 +23,7 @@ func TestFollowerBecomesWriter(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	b := l.Base("kb")
-	if err := l.Open(t.Context(), false); !errors.Is(err, os.ErrNotExist) || l.Standing() != library.Apart {
+	if err := l.Open(t.Context(), false); !errors.Is(err, os.ErrNotExist) || l.Standing() != library.NotOpen {
 		t.Errorf("nothing to follow: %v, %v", err, l.Standing())
 	}
 	if bases, err := l.StoredBases(t.Context()); err != nil || len(bases) != 0 {
@@ -37,7 +37,7 @@ func TestFollowerBecomesWriter(t *testing.T) {
 	f := newFolder(t, knowledgetest.Handbook())
 	f.sync(w)
 	var locked *store.LockedError
-	if err := l.Open(t.Context(), true); !errors.As(err, &locked) || l.Standing() != library.Apart {
+	if err := l.Open(t.Context(), true); !errors.As(err, &locked) || l.Standing() != library.NotOpen {
 		t.Errorf("beside the writer: %v, %v", err, l.Standing())
 	}
 	f.must(l.Open(t.Context(), false))
@@ -56,7 +56,7 @@ func TestFollowerBecomesWriter(t *testing.T) {
 	sameAnswers(t, b, fresh(t, documents(texts)))
 	f.must(l.Leave(t.Context()))
 	sameAnswers(t, b, fresh(t, documents(texts)))
-	if l.Standing() != library.Apart {
+	if l.Standing() != library.NotOpen {
 		t.Errorf("standing %v", l.Standing())
 	}
 	f.must(l.Open(t.Context(), true)) // the lock is free again
@@ -85,20 +85,20 @@ func TestWrongBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	l = opened(t, dir, library.Options{})
-	if err := l.Wrong("kb"); err != nil {
+	if err := l.BaseError("kb"); err != nil {
 		t.Errorf("before it is met: %v", err)
 	}
 	var corrupt *store.CorruptError
 	if _, err := l.Document(t.Context(), "kb", "own"); !errors.As(err, &corrupt) {
 		t.Fatalf("read: %v", err)
 	}
-	if err := l.Wrong("kb"); !errors.As(err, &corrupt) {
+	if err := l.BaseError("kb"); !errors.As(err, &corrupt) {
 		t.Errorf("met: %v", err)
 	}
-	if err := errors.Join(l.Wrong("sound"), l.Wrong("nothing"), l.Wrong("")); err != nil {
+	if err := errors.Join(l.BaseError("sound"), l.BaseError("nothing"), l.BaseError("")); err != nil {
 		t.Errorf("the others: %v", err)
 	}
-	if err := errors.Join(l.Leave(t.Context()), l.Open(t.Context(), true), l.Wrong("kb")); err != nil {
+	if err := errors.Join(l.Leave(t.Context()), l.Open(t.Context(), true), l.BaseError("kb")); err != nil {
 		t.Errorf("opened anew: %v", err)
 	}
 }

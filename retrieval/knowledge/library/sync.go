@@ -132,7 +132,7 @@ func (s *syncing) run(ctx context.Context, progress func(folder.Progress)) error
 	for _, name := range files {
 		s.names[name] = true
 	}
-	for k, err := range s.l.truth().Known(ctx, s.b.ID()) {
+	for k, err := range s.l.currentStore().Known(ctx, s.b.ID()) {
 		if err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (s *syncing) removeRest(ctx context.Context) error {
 	slices.Sort(rest)
 	for ids := range slices.Chunk(rest, putDocuments) {
 		s.wrote, s.b.behind = true, true
-		if err := s.l.truth().Delete(ctx, s.b.ID(), ids...); err != nil {
+		if err := s.l.currentStore().Delete(ctx, s.b.ID(), ids...); err != nil {
 			return err
 		}
 	}
@@ -227,11 +227,11 @@ func (s *syncing) finish(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	if err := s.l.truth().SetOrigin(ctx, s.b.ID(), s.own); err != nil {
+	if err := s.l.currentStore().SetOrigin(ctx, s.b.ID(), s.own); err != nil {
 		return err
 	}
 	if s.whole {
-		if err := s.l.truth().SetWalk(ctx, s.b.ID(), store.Walk{At: time.Now(), Sources: s.sources}); err != nil {
+		if err := s.l.currentStore().SetWalk(ctx, s.b.ID(), store.Walk{At: time.Now(), Sources: s.sources}); err != nil {
 			return err
 		}
 	}
@@ -365,7 +365,7 @@ func (s *syncing) light(ctx context.Context, batch []*syncFile, memory int64, la
 	}
 	free := s.l.reader.deps.Memory
 	grant, err := free.Take(ctx, memory+free.Segment(), memory+free.Segment())
-	if errors.Is(err, folder.ErrNoRoom) {
+	if errors.Is(err, folder.ErrNotEnoughMemory) {
 		for _, f := range batch {
 			if !f.unchanged {
 				f.reject(err.Error())
@@ -386,13 +386,13 @@ func (s *syncing) light(ctx context.Context, batch []*syncFile, memory int64, la
 // large reads one file in a child process and writes it. The process gets the free memory, less
 // what is needed for the documents that it returns.
 func (s *syncing) large(ctx context.Context, f *syncFile, last bool) error {
-	free, apart := s.l.reader.deps.Memory, s.l.reader.deps.Apart
+	free, apart := s.l.reader.deps.Memory, s.l.reader.deps.ChildReader
 	if apart == nil {
 		f.reject("no process can be started to read it in")
 		return s.write(ctx, []*syncFile{f}, last)
 	}
 	grant, err := free.Take(ctx, rawMemory+leastMemory+leastText+free.Segment(), rawMemory+mostMemory+free.Segment())
-	if errors.Is(err, folder.ErrNoRoom) {
+	if errors.Is(err, folder.ErrNotEnoughMemory) {
 		f.reject(err.Error())
 		return s.write(ctx, []*syncFile{f}, last)
 	}
@@ -560,7 +560,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 		return err
 	}
 	if len(touched) > 0 {
-		if err := s.l.truth().Touch(ctx, s.b.ID(), touched); err != nil {
+		if err := s.l.currentStore().Touch(ctx, s.b.ID(), touched); err != nil {
 			return err
 		}
 	}

@@ -312,7 +312,7 @@ func TestRecordAttributes(t *testing.T) {
 		t.Errorf("summary %q", s)
 	}
 	c := l.Base("kb").Content()
-	got := []map[string]any{c.Held(0).Attributes, c.Held(1).Attributes}
+	got := []map[string]any{c.DocumentAt(0).Attributes, c.DocumentAt(1).Attributes}
 	if diff := cmp.Diff([]map[string]any{{"year": 1.0, "audience": "public"}, {"year": 1.0, "audience": "public", "owner": "hr"}}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

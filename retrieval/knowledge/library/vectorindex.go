@@ -117,7 +117,7 @@ func putVectors(ctx context.Context, l *state, base string, s index.Live, space 
 	if err != nil || image == nil {
 		return err
 	}
-	_, err = store.VectorFilesOf(l.truth()).Put(ctx, base, s.Name, image)
+	_, err = store.VectorFilesOf(l.currentStore()).Put(ctx, base, s.Name, image)
 	if errors.Is(err, store.ErrNotFound) { // the segment was dropped meanwhile
 		return nil
 	}
@@ -132,7 +132,7 @@ func makeVectors(ctx context.Context, l *state, s index.Live, space retrieval.Sp
 	}
 	kept, texts, keys := map[int][]byte{}, []int{}, []store.VectorKey{}
 	read := func() error {
-		found, err := store.VectorsOf(l.truth()).Get(ctx, keys...)
+		found, err := store.VectorsOf(l.currentStore()).Get(ctx, keys...)
 		for i, key := range keys {
 			if v := found[key]; v != nil {
 				kept[texts[i]] = v
@@ -168,7 +168,7 @@ func (b *base) withVectors(ctx context.Context, segments index.Segments) (index.
 	o := vectorOpener{base: b, space: space}
 	if wanted {
 		var err error
-		if o.files, err = store.VectorFilesOf(b.state.truth()).Of(ctx, b.ID()); err != nil {
+		if o.files, err = store.VectorFilesOf(b.state.currentStore()).Of(ctx, b.ID()); err != nil {
 			return nil, err
 		}
 	}
@@ -239,7 +239,7 @@ func (o vectorOpener) of(ctx context.Context, l index.Live) (*index.Vectors, err
 		return nil, err
 	}
 	if l.Name != "" {
-		file, err := store.VectorFilesOf(b.state.truth()).Put(ctx, b.ID(), l.Name, image)
+		file, err := store.VectorFilesOf(b.state.currentStore()).Put(ctx, b.ID(), l.Name, image)
 		if err == nil {
 			return o.open(bare, file)
 		}
@@ -257,7 +257,7 @@ func (o vectorOpener) open(l index.Live, file store.VectorFile) (*index.Vectors,
 		return v, nil
 	}
 	if file.Path == "" {
-		image, err := store.VectorFilesOf(o.base.state.truth()).Image(file)
+		image, err := store.VectorFilesOf(o.base.state.currentStore()).Image(file)
 		if err != nil {
 			return nil, err
 		}

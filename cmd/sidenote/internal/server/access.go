@@ -44,7 +44,7 @@ func (s *stateFolder) improve(ctx context.Context) (changed bool) {
 	if !s.cfg.Load().State.Follow {
 		err = s.library.Open(ctx, true)
 	}
-	if s.library.Standing() == library.Apart {
+	if s.library.Standing() == library.NotOpen {
 		reading := s.library.Open(ctx, false)
 		if err == nil {
 			err = reading
@@ -64,7 +64,7 @@ func (s *stateFolder) leave(ctx context.Context) {
 // repaired reports whether the damaged database that this process writes was replaced: moved away,
 // or restored from a backup.
 func (s *stateFolder) repaired(ctx context.Context) bool {
-	return s.library.Standing() == library.Writing && len(s.library.Troubled()) > 0 && s.library.Replaced(ctx)
+	return s.library.Standing() == library.Writing && len(s.library.BasesWithErrors()) > 0 && s.library.Replaced(ctx)
 }
 
 // LockEvery is the interval at which a process waiting for the state folder tries to open it.

@@ -165,7 +165,7 @@ func (b *Bases) storedLine(id string) string {
 		return id + ": nothing yet, in " + b.cfg.Load().State.Path
 	}
 	line := fmt.Sprintf("%s: %s, %s, in %s", id, terminal.Plural(c.Documents(), "document"), terminal.Plural(c.Chunks(), "chunk"), b.cfg.Load().State.Path)
-	if c.Part() {
+	if c.Partial() {
 		line += "; " + inPart
 	}
 	return line
@@ -219,7 +219,7 @@ func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) 
 // time on it.
 func (b *Bases) AwaitFloor(ctx context.Context, ids []string) {
 	select {
-	case <-b.catalogue.group.Expect(ids...):
+	case <-b.catalogue.group.Prepare(ids...):
 	case <-ctx.Done():
 	}
 }
@@ -229,7 +229,7 @@ func (b *Bases) expect() {
 	for _, name := range b.cfg.Load().TenantNames() {
 		tenant, _ := b.cfg.Load().Tenant(name)
 		ids := slices.DeleteFunc(slices.Clone(tenant.Rewrite.Knowledge), func(id string) bool { return b.made.Load().embedded[id] == nil })
-		b.catalogue.group.Expect(ids...)
+		b.catalogue.group.Prepare(ids...)
 	}
 }
 

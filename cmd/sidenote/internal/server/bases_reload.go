@@ -36,7 +36,7 @@ func addBases(ctx context.Context, b *Bases, cfg *config.Config) (takeBack func(
 		b.made.Store(before)
 	}
 	for _, id := range added {
-		if b.state.library.Standing() == library.Apart {
+		if b.state.library.Standing() == library.NotOpen {
 			break // nothing is loaded
 		}
 		err := b.state.library.Reload(ctx, id)

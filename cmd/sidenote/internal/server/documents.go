@@ -25,11 +25,11 @@ func (m *manager) Documents(ctx context.Context, base string) (admin.Contents, e
 	}
 	return admin.Contents{
 		Len: c.Documents(),
-		ID:  func(i int) string { return c.Held(i).ID },
+		ID:  func(i int) string { return c.DocumentAt(i).ID },
 		Describe: func(ctx context.Context, at []int) ([]admin.Document, error) {
 			ids := make([]string, len(at))
 			for i, n := range at {
-				ids[i] = c.Held(n).ID
+				ids[i] = c.DocumentAt(n).ID
 			}
 			known, err := m.state.library.Lookup(ctx, base, ids...)
 			if err != nil {
@@ -37,7 +37,7 @@ func (m *manager) Documents(ctx context.Context, base string) (admin.Contents, e
 			}
 			out := make([]admin.Document, 0, len(at))
 			for i, n := range at {
-				held, k := c.Held(n), known[ids[i]]
+				held, k := c.DocumentAt(n), known[ids[i]]
 				out = append(out, admin.Document{
 					ID: held.ID, Object: "knowledge.document", Knowledge: base, Name: held.Name, Chunks: held.Chunks, Bytes: int64(held.Bytes),
 					Attributes: held.Attributes, File: k.Source, ModifiedAt: admin.Unix(k.Modified),
@@ -54,7 +54,7 @@ func (m *manager) inState(ctx context.Context, base string) error {
 	if named && k.ID != "" {
 		return admin.Refuse(http.StatusNotImplemented, "kept_elsewhere", "Knowledge base %q is the vector store %s on %s; its documents are listed there.", base, k.ID, k.Upstream)
 	}
-	if m.state.library.Standing() == library.Apart {
+	if m.state.library.Standing() == library.NotOpen {
 		return m.unavailable()
 	}
 	if _, err := m.state.library.Stored(ctx, base); err != nil && !(named && errors.Is(err, store.ErrNotFound)) {

@@ -82,7 +82,7 @@ func (s *stateFolder) problems() []string {
 	if s.library == nil {
 		return nil
 	}
-	if err := s.library.Wrong(""); err != nil {
+	if err := s.library.BaseError(""); err != nil {
 		return []string{"state: " + err.Error()}
 	}
 	line := s.problem()
@@ -106,9 +106,9 @@ func (b *Bases) problems() (lines []string) {
 	if b.state.library == nil {
 		return lines
 	}
-	for _, id := range b.state.library.Troubled() {
+	for _, id := range b.state.library.BasesWithErrors() {
 		if !slices.Contains(configured, id) {
-			lines = append(lines, ofBase(id, b.state.library.Wrong(id).Error()))
+			lines = append(lines, ofBase(id, b.state.library.BaseError(id).Error()))
 		}
 	}
 	return lines
@@ -161,7 +161,7 @@ func (b *Bases) unready(id string) retrieval.Reason {
 	if b.state.library == nil || b.made.Load().embedded[id] == nil {
 		return retrieval.ReasonIndexing
 	}
-	why := errors.Join(b.state.obstacle.why(), b.state.library.Wrong(""), b.state.library.Wrong(id))
+	why := errors.Join(b.state.obstacle.why(), b.state.library.BaseError(""), b.state.library.BaseError(id))
 	if x := b.made.Load().indexers[id]; x != nil && why == nil {
 		if err := x.status().err; store.Unusable(err) {
 			why = err
@@ -185,8 +185,8 @@ func (b *Bases) problemsOf(id string) []string {
 			return []string{ofBase(id, why)}
 		}
 	}
-	if b.state.library != nil && b.state.library.Wrong(id) != nil {
-		return []string{ofBase(id, b.state.library.Wrong(id).Error())}
+	if b.state.library != nil && b.state.library.BaseError(id) != nil {
+		return []string{ofBase(id, b.state.library.BaseError(id).Error())}
 	}
 	if base.Content() == nil {
 		return []string{"knowledge " + id + ": " + b.waitsFor(id) + soFar(b, id)}
@@ -222,7 +222,7 @@ func (b *Bases) waitsFor(id string) string {
 	if b.state.library == nil || b.state.library.Standing() == library.Writing {
 		return "indexing"
 	}
-	if b.state.library.Standing() == library.Apart {
+	if b.state.library.Standing() == library.NotOpen {
 		return "waits for the state folder"
 	}
 	if b.isStored(id) {
@@ -247,7 +247,7 @@ func (b *Bases) isStored(id string) bool {
 // InPart reports which of the bases have folders that were only read in part.
 func (b *Bases) InPart(ids []string) (lines []string) {
 	for _, id := range ids {
-		if base := b.made.Load().embedded[id]; base != nil && base.Content() != nil && base.Content().Part() {
+		if base := b.made.Load().embedded[id]; base != nil && base.Content() != nil && base.Content().Partial() {
 			lines = append(lines, "knowledge "+id+": "+inPart)
 		}
 	}

@@ -59,7 +59,7 @@ func describer(e *Engine, cfg *config.Config) func(ctx context.Context, id strin
 			b.Status = explain.StatusIndexing
 		}
 		if embedded := e.catalogue.embedded(id); embedded != nil && embedded.Content() != nil {
-			if b.Chunks = embedded.Content().Chunks(); embedded.Content().Part() {
+			if b.Chunks = embedded.Content().Chunks(); embedded.Content().Partial() {
 				b.Status, b.Reason = explain.StatusPartial, inPart
 			}
 		}

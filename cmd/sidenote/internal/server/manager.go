@@ -70,7 +70,7 @@ func (m *manager) Base(ctx context.Context, id string) (explain.Base, error) {
 	switch damaged := (*store.CorruptError)(nil); {
 	case err == nil, named && (errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)):
 		return m.base(id, stored), nil
-	case m.state.library.Standing() == library.Apart:
+	case m.state.library.Standing() == library.NotOpen:
 		return explain.Base{}, m.unavailable()
 	}
 	return explain.Base{}, m.refusal(id, err)
@@ -102,17 +102,17 @@ func (m *manager) base(id string, stored store.Base) explain.Base {
 	_, _, whole := store.ReadOrigin(stored.Origin)
 	if c := m.state.library.Base(id).Content(); c != nil { // what it currently serves
 		b.Generation, b.Documents, b.Chunks, b.Bytes = c.Generation(), c.Documents(), c.Chunks(), c.Bytes()
-		whole = !c.Part()
+		whole = !c.Partial()
 	} else {
 		b.Status = explain.StatusIndexing
 	}
 	if !whole {
 		b.Status, b.Reason = explain.StatusPartial, inPart
 	}
-	if err := m.state.library.Wrong(id); err != nil {
+	if err := m.state.library.BaseError(id); err != nil {
 		b.Status, b.Reason = explain.StatusFailed, err.Error()
 	}
-	if m.state.library.Standing() == library.Apart {
+	if m.state.library.Standing() == library.NotOpen {
 		b.Status, b.Reason = explain.StatusFailed, m.state.problem()
 	}
 	b.Embeddings = embeddingsOf(m.state, id)
@@ -184,7 +184,7 @@ func WireReport(r folder.Report) *explain.IngestReport {
 		SkippedKinds: []explain.SkippedKind{}, SkippedLines: append([]string{}, r.SkippedLines()...),
 	}
 	for _, g := range r.SkippedGroups() {
-		out.SkippedKinds = append(out.SkippedKinds, explain.SkippedKind{Kind: string(g.Kind), Files: g.Files, What: g.What, Why: g.Why, Cure: g.Cure, First: g.First})
+		out.SkippedKinds = append(out.SkippedKinds, explain.SkippedKind{Kind: string(g.Kind), Files: g.Files, What: g.What, Why: g.Why, Cure: g.Remedy, First: g.First})
 	}
 	for _, n := range r.Notes {
 		out.Notes = append(out.Notes, explain.LookupNote{Document: n.Document, Reason: n.Reason})
@@ -249,7 +249,7 @@ func (m *manager) writable(id string) error {
 	switch {
 	case m.state.library.Standing() == library.Writing:
 		return nil
-	case m.state.library.Standing() == library.Apart, m.state.obstacle.why() != nil && !m.state.obstacle.locked():
+	case m.state.library.Standing() == library.NotOpen, m.state.obstacle.why() != nil && !m.state.obstacle.locked():
 		return m.unavailable()
 	}
 	who := "another process"

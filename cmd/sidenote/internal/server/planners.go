@@ -77,7 +77,7 @@ func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *proxy.Pl
 	made = &proxy.Planners{
 		Scorers: map[proxy.RerankService]proxy.Scorer{}, Judges: map[string]proxy.PlanUpstream{},
 		Plans: p.plans, Scores: p.scores, Models: models, Meter: p.options.Meter,
-		Used: func(tenant string, kind budget.Kind, tokens int64) {
+		OnUsage: func(tenant string, kind budget.Kind, tokens int64) {
 			report.HelperUsed(p.options.Metrics, tenant, kind, tokens)
 		},
 	}
@@ -86,7 +86,7 @@ func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *proxy.Pl
 		of := map[string]proxy.PlanUpstream{}
 		for name := range names {
 			u := upstreams[name]
-			of[name] = proxy.PlanUpstream{API: p.chats(use, u, next), Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
+			of[name] = proxy.PlanUpstream{API: p.chats(use, u, next), Base: u.BaseURL.String(), OwnHeader: proxy.OwnKey(u)}
 		}
 		return of
 	}

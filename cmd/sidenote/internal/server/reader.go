@@ -56,7 +56,7 @@ func codeFolder(state string) string {
 
 // Deps returns what bases need for reading documents.
 func (r *Reader) Deps() knowledge.Deps {
-	return knowledge.Deps{Counter: r.counter, PDF: r.pdf, Memory: r.room, Apart: r.apart, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
+	return knowledge.Deps{Counter: r.counter, PDF: r.pdf, Memory: r.room, ChildReader: r.apart, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
 }
 
 // neutralise escapes tags in a text of a base.

@@ -10,7 +10,7 @@ func (p *Planners) addRerankers(made *proxy.Planners, asked map[proxy.RerankServ
 	for service := range asked {
 		u := upstreams[service.Upstream]
 		if service.Dialect == services.RerankLLM {
-			made.Judges[u.Name] = proxy.PlanUpstream{API: p.chats("rerank-llm", u, next), Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
+			made.Judges[u.Name] = proxy.PlanUpstream{API: p.chats("rerank-llm", u, next), Base: u.BaseURL.String(), OwnHeader: proxy.OwnKey(u)}
 			continue
 		}
 		made.Scorers[service] = clientOf(p, "rerank-"+string(service.Dialect), u, next, func() *services.Reranker {

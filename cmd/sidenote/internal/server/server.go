@@ -191,8 +191,8 @@ func (e *Engine) openPlanners(o Options) error {
 	}
 	keep()
 	if e.Planners = made; made != nil {
-		counted := made.Used
-		made.Used = func(tenant string, kind budget.Kind, tokens int64) {
+		counted := made.OnUsage
+		made.OnUsage = func(tenant string, kind budget.Kind, tokens int64) {
 			counted(tenant, kind, tokens)
 			o.Used(Use(kind), tokens)
 		}

@@ -139,7 +139,7 @@ func (s *EmbeddingService) state(base string) *state {
 // Learn tells the client the dimensions of the vectors in a library, so that vectors of another
 // model are noticed from the first answer on.
 func (s *EmbeddingService) Learn(ctx context.Context, l *library.Library) {
-	if l.Standing() == library.Apart { // there is no folder
+	if l.Standing() == library.NotOpen { // there is no folder
 		return
 	}
 	size, err := library.VectorsOf(l).Size(ctx, spaceName(s.Client.Space()))

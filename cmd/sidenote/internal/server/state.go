@@ -67,7 +67,7 @@ func (s *stateFolder) open(ctx context.Context) error {
 	}
 	s.improve(ctx)
 	why := s.obstacle.why()
-	if s.library.Standing() != library.Apart || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !errors.Is(why, syscall.EROFS) {
+	if s.library.Standing() != library.NotOpen || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !errors.Is(why, syscall.EROFS) {
 		return nil
 	}
 	s.monitor.Log(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", why))
@@ -131,7 +131,7 @@ func (s *stateFolder) asConfigured(b store.Base) bool {
 // folder, or by other rules, wait until they are read again. In a process that serves, problems
 // are logged and are not errors.
 func (s *stateFolder) load(ctx context.Context) error {
-	if s.library.Standing() == library.Apart {
+	if s.library.Standing() == library.NotOpen {
 		return nil
 	}
 	err := s.library.Load(ctx, func(b store.Base) bool {
@@ -143,7 +143,7 @@ func (s *stateFolder) load(ctx context.Context) error {
 	}
 	for _, id := range s.folderless() {
 		missing := s.loadFolderless(ctx, id)
-		if why := cmp.Or(s.library.Wrong(id), err, missing); why != nil && !s.options.Keep && s.library.Base(id).Content() == nil {
+		if why := cmp.Or(s.library.BaseError(id), err, missing); why != nil && !s.options.Keep && s.library.Base(id).Content() == nil {
 			return fmt.Errorf("state: %w", why)
 		}
 		err = errors.Join(err, missing)
@@ -224,7 +224,7 @@ func (s *stateFolder) noteTrouble(t library.Trouble) {
 // checkStart returns an error for what is most likely a mistake in the command line or
 // configuration: a missing folder that was never read, or a base that the state folder lacks.
 func (s *stateFolder) checkStart(ctx context.Context) error {
-	if s.cfg.Load().State.Follow || s.library.Standing() == library.Apart { // a follower's folders may be on another machine
+	if s.cfg.Load().State.Follow || s.library.Standing() == library.NotOpen { // a follower's folders may be on another machine
 		return nil
 	}
 	stored, err := s.library.StoredBases(ctx)

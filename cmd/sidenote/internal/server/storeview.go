@@ -81,7 +81,7 @@ func (v *storeView) Store(id string) (explain.Store, bool) {
 	}
 	s.Generation, s.Files, s.Bytes = c.Generation(), c.Documents(), c.Bytes()
 	s.File = func(i int) explain.KnowledgeFile {
-		h := c.Held(i)
+		h := c.DocumentAt(i)
 		return explain.KnowledgeFile{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes), Attributes: h.Attributes}
 	}
 	return s, true

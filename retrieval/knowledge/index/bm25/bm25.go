@@ -53,7 +53,7 @@ type Index struct {
 	texts   int     // live
 	average float64 // average length
 	usual   float64 // average frequency of a term in a text that contains it
-	known   retrieval.Recent[known]
+	known   retrieval.Recent[termStats]
 	scratch sync.Pool // *scratch
 }
 
@@ -152,11 +152,11 @@ const (
 	partWeight = 0.3
 )
 
-// Settle returns terms with the weights of identifiers and their parts in this Index. If no live
-// text contains an identifier, its parts weigh as much as words, and it is left out if it has
-// parts. Without identifiers it returns terms itself; otherwise it uses room if that is large
+// WeighIdentifiers returns terms with the weights of identifiers and their parts in this Index. If
+// no live text contains an identifier, its parts weigh as much as words, and it is left out if it
+// has parts. Without identifiers it returns terms itself; otherwise it uses room if that is large
 // enough.
-func (x *Index) Settle(terms, room []Term) []Term {
+func (x *Index) WeighIdentifiers(terms, room []Term) []Term {
 	var few [4]identifier
 	wholes := x.wholes(terms, few[:0])
 	if len(wholes) == 0 {
@@ -210,8 +210,8 @@ func find(wholes []identifier, text string) *identifier {
 	return nil
 }
 
-// A known is what an Index knows about a term.
-type known struct {
+// A termStats is what an Index knows about a term.
+type termStats struct {
 	term    string
 	texts   int    // number of live texts that contain it
 	total   uint64 // sum of its frequencies in them
@@ -242,7 +242,7 @@ const (
 // look looks a term up in every segment, using what was known before change, which may be nil.
 // Results are cached: terms are looked up again, even in the same search, and a look-up takes some
 // 0.1 µs per segment.
-func (x *Index) look(term string, change *Change) (k *known) {
+func (x *Index) look(term string, change *Change) (k *termStats) {
 	hash := retrieval.HashText(term)
 	if k = x.known.At(hash); k != nil && k.term == term {
 		return k
@@ -259,9 +259,9 @@ func (x *Index) look(term string, change *Change) (k *known) {
 
 // learn collects what is known about a term. earlier, unless nil, is what was known before a
 // change: entries of unchanged segments are reused.
-func learn(x *Index, term string, earlier *known, change *Change) *known {
+func learn(x *Index, term string, earlier *termStats, change *Change) *termStats {
 	defer runtime.KeepAlive(x)
-	k := &known{term: strings.Clone(term), average: x.average * boundRoom} // a copy: the text that contains the term may be freed
+	k := &termStats{term: strings.Clone(term), average: x.average * boundRoom} // a copy: the text that contains the term may be freed
 	k.in = slices.Grow(k.few[:0], len(x.views))[:len(x.views)]
 	hold := earlier != nil && x.average <= earlier.average && earlier.average <= x.average*boundSpoil
 	if hold {

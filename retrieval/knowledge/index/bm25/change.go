@@ -10,9 +10,9 @@ type Change struct {
 	number map[*Segment]int // of the segments in index
 	growth float64          // factor by which scores may have grown because of the average length
 
-	from    []origin          // by segment
-	earlier map[string]*known // what the earlier Index knew about terms
-	known   map[string]*known // what index knows about terms looked up since
+	from    []origin              // by segment
+	earlier map[string]*termStats // what the earlier Index knew about terms
+	known   map[string]*termStats // what index knows about terms looked up since
 }
 
 // An origin describes a segment in the earlier Index.
@@ -24,7 +24,7 @@ type origin struct {
 func newChange(x *Index, average float64) *Change {
 	c := &Change{
 		index: x, fresh: make([]Bitmap, len(x.views)), number: make(map[*Segment]int, len(x.views)), growth: 1,
-		from: make([]origin, len(x.views)), earlier: map[string]*known{}, known: map[string]*known{},
+		from: make([]origin, len(x.views)), earlier: map[string]*termStats{}, known: map[string]*termStats{},
 	}
 	if average > 0 {
 		// Norms have the form a + b/average, so they fall by at most this factor, and impacts grow
@@ -47,7 +47,7 @@ func (x *Index) Since(before *Index, bests []Best) *Change {
 	c := newChange(x, before.average)
 	for _, b := range bests {
 		for _, t := range b.terms {
-			c.earlier[t.term] = t.known
+			c.earlier[t.term] = t.termStats
 		}
 	}
 	numbers := make(map[*Segment]int, len(before.views))

@@ -13,7 +13,7 @@ func TestSettle(t *testing.T) {
 	x := build(t, []string{"refunds PAY-4021", "Vec and with_capacity", "plain text"})
 	f := func(want, terms []bm25.Term) {
 		t.Helper()
-		if diff := cmp.Diff(want, x.Settle(terms, nil)); diff != "" {
+		if diff := cmp.Diff(want, x.WeighIdentifiers(terms, nil)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 type Term struct {
 	Text   string
 	Weight float64 // 1 for plain BM25; not negative
-	Whole  string  // the identifier that it is or is a part of, for Settle; may be ""
+	Whole  string  // the identifier that it is or is a part of, for WeighIdentifiers; may be ""
 }
 
 // maxTerms limits the terms of one search. Of a longer question the rarest are used: they tell
@@ -22,7 +22,7 @@ type question []weightedTerm
 
 // A weightedTerm is a term with the factor of its impact.
 type weightedTerm struct {
-	*known
+	*termStats
 	factor float32 // weight · idf · repetition · (k1+1) · unit
 }
 
@@ -81,7 +81,7 @@ func usual(length, terms uint64) float64 {
 // equally rare words of the language such as "now" (K. L. Kwok, A new method of weighting query
 // terms for ad-hoc retrieval, 1996). On scientific abstracts and manuals that does better than idf
 // alone, on Chinese paragraphs equally well.
-func (x *Index) repetition(k *known) float64 {
+func (x *Index) repetition(k *termStats) float64 {
 	often := (float64(k.total) + assumed*x.usual) / (float64(k.texts) + assumed)
 	return min(often/x.usual, mostRepeated)
 }
