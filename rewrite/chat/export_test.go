@@ -2,17 +2,13 @@ package chat
 
 import "fmt"
 
-// The functions that look for the end of a string.
-var (
-	Inside      = inside
-	InsideWords = insideWords
-)
+// Inside looks for the end of a string.
+var Inside = inside
 
 // The marks that they return.
 const (
 	MarkEscape = markEscape
 	MarkWide   = markWide
-	MarkTag    = markTag
 	MarkCode   = markCode
 )
 

@@ -263,7 +263,8 @@ func (r *Request) EscapesRunes() bool { return r.seen&markCode != 0 }
 
 // MayHoldTags reports whether the messages contain a byte that may begin a tag.
 func (r *Request) MayHoldTags() bool {
-	return r.seen&(markWide|markCode) != 0 || r.seen&markTag != 0 && mayTag(r.list.Of(r.Body))
+	list := r.list.Of(r.Body)
+	return r.seen&(markWide|markCode) != 0 || bytes.IndexByte(list, '<') >= 0 || bytes.IndexByte(list, '&') >= 0
 }
 
 // appendQuoted appends s as the inside of a JSON string. It escapes only what RFC 8259 requires:

@@ -350,8 +350,8 @@ const (
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// special sets the top bit of the first byte of w that is a quote, a backslash or a control
-// character; bits above that one are meaningless. A byte x is below n if x - n borrows into its
+// special sets the top bits of the bytes of w that are a quote, a backslash or a control character.
+// Above the first of them it may also set bits of other bytes. A byte x is below n if x - n borrows into its
 // top bit and x had no top bit (Warren, Hacker's Delight, §6-1). With its second bit flipped, a
 // quote comes right above the control characters and nothing else does, so one subtraction finds
 // both.
