@@ -350,11 +350,11 @@ const (
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// special sets the top bits of the bytes of w that are a quote, a backslash or a control character.
-// Above the first of them it may also set bits of other bytes. A byte x is below n if x - n borrows into its
-// top bit and x had no top bit (Warren, Hacker's Delight, §6-1). With its second bit flipped, a
-// quote comes right above the control characters and nothing else does, so one subtraction finds
-// both.
+// special sets the top bits of the bytes of w that are a quote, a backslash or a control
+// character. Above the first of them it may also set bits of other bytes. A byte x is below n if
+// x - n borrows into its top bit and x had no top bit (Warren, Hacker's Delight, §6-1). With its
+// second bit flipped, a quote comes right above the control characters and nothing else does, so
+// one subtraction finds both.
 func special(w uint64) uint64 {
 	low, slash := w^(ones*0x02), w^(ones*'\\')
 	return ((low - ones*('"'^0x02+1)) | (slash - ones)) & tops &^ w
