@@ -41,17 +41,18 @@ var mayNotImport = map[string][]string{
 
 // onlyIn lists modules that stay in a few packages.
 var onlyIn = map[string][]string{
-	"github.com/valyala/fasthttp":      {"proxy", "proxy/", "cmd/"},
-	"github.com/redis/go-redis":        {"cache/redis"},
-	"github.com/pkoukk/":               {"rewrite/tokens/internal/generate"}, // and tests
-	"github.com/pires/":                {"proxy/transport"},                  // and tests
-	"github.com/modelcontextprotocol/": {"proxy/mcp"},
-	"github.com/go-jose/":              {"proxy/tenant", "proxy/tenant/tenanttest"},
-	"github.com/aymanbagabas/":         {"proxy/inspector"},
-	"github.com/fsnotify/":             {"retrieval/knowledge/folder"},
-	"modernc.org/sqlite":               {"retrieval/knowledge/store"},
-	"github.com/klippa-app/":           {"retrieval/knowledge/extract/pdf"},
-	"github.com/tetratelabs/":          {"retrieval/knowledge/extract/pdf"},
+	"github.com/valyala/fasthttp":          {"proxy", "proxy/", "cmd/"},
+	"github.com/redis/go-redis":            {"cache/redis"},
+	"github.com/pkoukk/tiktoken-go":        {"rewrite/tokens", "rewrite/tokens/internal/generate"}, // and tests
+	"github.com/pkoukk/tiktoken-go-loader": {"rewrite/tokens/internal/generate"},                   // and tests
+	"github.com/pires/":                    {"proxy/transport"},                                    // and tests
+	"github.com/modelcontextprotocol/":     {"proxy/mcp"},
+	"github.com/go-jose/":                  {"proxy/tenant", "proxy/tenant/tenanttest"},
+	"github.com/aymanbagabas/":             {"proxy/inspector"},
+	"github.com/fsnotify/":                 {"retrieval/knowledge/folder"},
+	"modernc.org/sqlite":                   {"retrieval/knowledge/store"},
+	"github.com/klippa-app/":               {"retrieval/knowledge/extract/pdf"},
+	"github.com/tetratelabs/":              {"retrieval/knowledge/extract/pdf"},
 }
 
 // The arrows point one way.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/pkoukk/tiktoken-go"
 )
 
 // A Model is one row of the model table.
@@ -43,10 +45,10 @@ const Other = "other"
 const reasoning = 25_000
 
 const (
-	o200k  = "o200k_base"
-	cl100k = "cl100k_base"
-	p50k   = "p50k_base"
-	r50k   = "r50k_base"
+	o200k  = tiktoken.MODEL_O200K_BASE
+	cl100k = tiktoken.MODEL_CL100K_BASE
+	p50k   = tiktoken.MODEL_P50K_BASE
+	r50k   = tiktoken.MODEL_R50K_BASE
 )
 
 // TableDate is the date of the public list that the built-in table was last compared with; see
@@ -65,7 +67,7 @@ func Builtin() []Model {
 	for _, r := range slices.Concat(gpt5(), gpt4o(), older(), anthropic(), families()) {
 		for _, name := range strings.Fields(r.names) {
 			m := r.Model
-			m.Match, m.Encoding, m.NoSystem = name, cmp.Or(m.Encoding, o200k), slices.Contains(refusing, name)
+			m.Match, m.Encoding, m.NoSystem = name, cmp.Or(m.Encoding, published(name), o200k), slices.Contains(refusing, name)
 			m.Tools = tools[name]
 			m.FixedTemperature = slices.Contains(fixed, name)
 			m.Reasoning = reasoning[name]
@@ -75,10 +77,36 @@ func Builtin() []Model {
 	return table
 }
 
-// A row holds models that differ only in their names. Its encoding is o200k unless set.
+// A row holds models that differ only in their names. If its encoding is not set, it is the one
+// that tiktoken publishes for the names, else o200k.
 type row struct {
 	names string
 	Model
+}
+
+// published returns the encoding in tiktoken's model table of the models that match, a name or a
+// prefix ending in *; "" if it has none of them, or has them with different encodings. The table
+// ends with gpt-4.5. Nothing else of that package is used: it would download its vocabularies.
+func published(match string) string {
+	prefix, open := strings.CutSuffix(match, "*")
+	for p, encoding := range tiktoken.MODEL_PREFIX_TO_ENCODING {
+		if strings.HasPrefix(prefix, p) {
+			return encoding
+		}
+	}
+	found := ""
+	for name, encoding := range tiktoken.MODEL_TO_ENCODING {
+		if encoding == tiktoken.MODEL_P50K_EDIT {
+			encoding = p50k // it has the same vocabulary
+		}
+		if name == match || open && strings.HasPrefix(name, prefix) {
+			if found != "" && found != encoding {
+				return ""
+			}
+			found = encoding
+		}
+	}
+	return found
 }
 
 // refuseSystem lists the rows of models that answer a system message with an error: OpenAI's
@@ -250,21 +278,21 @@ func gpt4o() []row {
 func older() []row {
 	tiles := tiled(85, 170)
 	return []row{
-		{"gpt-4-turbo* gpt-4-1106*", Model{Encoding: cl100k, Window: 128_000, MaxOutput: 4_096, Images: tiles}},
-		{"gpt-4-0125*", Model{Encoding: cl100k, Window: 128_000, MaxOutput: 4_096}},
-		{"gpt-4-vision*", Model{Encoding: cl100k, Window: 128_000, MaxOutput: 4_096, Images: tiles}},
-		{"gpt-4-32k*", Model{Encoding: cl100k, Window: 32_768}},
-		{"gpt-4 gpt-4-*", Model{Encoding: cl100k, Window: 8_192, MaxOutput: 8_192}},
+		{"gpt-4-turbo* gpt-4-1106*", Model{Window: 128_000, MaxOutput: 4_096, Images: tiles}},
+		{"gpt-4-0125*", Model{Window: 128_000, MaxOutput: 4_096}},
+		{"gpt-4-vision*", Model{Window: 128_000, MaxOutput: 4_096, Images: tiles}},
+		{"gpt-4-32k*", Model{Window: 32_768}},
+		{"gpt-4 gpt-4-*", Model{Window: 8_192, MaxOutput: 8_192}},
 		{"gpt-4*", Model{}}, // a later family of unknown size
-		{"gpt-3.5-turbo-instruct* gpt-3.5-turbo-0613 gpt-3.5-turbo-0301", Model{Encoding: cl100k, Window: 4_096, MaxOutput: 4_096}},
-		{"gpt-3.5*", Model{Encoding: cl100k, Window: 16_385, MaxOutput: 4_096}},
+		{"gpt-3.5-turbo-instruct* gpt-3.5-turbo-0613 gpt-3.5-turbo-0301", Model{Window: 4_096, MaxOutput: 4_096}},
+		{"gpt-3.5*", Model{Window: 16_385, MaxOutput: 4_096}},
 		{"gpt-35-turbo-instruct*", Model{Encoding: cl100k, Window: 4_096, MaxOutput: 4_096}},
 		{"gpt-35*", Model{Encoding: cl100k, Window: 16_385, MaxOutput: 4_096}}, // Azure's spelling
-		{"text-embedding-3* text-embedding-ada-002", Model{Encoding: cl100k, Window: 8_192}},
-		{"davinci-002 babbage-002", Model{Encoding: cl100k, Window: 16_384, MaxOutput: 16_384}},
-		{"text-davinci-001", Model{Encoding: r50k}},
-		{"text-davinci-00* code-davinci*", Model{Encoding: p50k}},
-		{"davinci curie babbage ada", Model{Encoding: r50k}},
+		{"text-embedding-3* text-embedding-ada-002", Model{Window: 8_192}},
+		{"davinci-002 babbage-002", Model{Encoding: cl100k, Window: 16_384, MaxOutput: 16_384}}, // newer than tiktoken's names
+		{"text-davinci-001", Model{}},
+		{"text-davinci-00*", Model{Encoding: p50k}}, // text-davinci-001 has a row before this one
+		{"code-davinci* davinci curie babbage ada", Model{}},
 		{"gpt-*", Model{Estimated: true}}, // unknown models
 	}
 }

@@ -2,8 +2,12 @@ package tokens_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pkoukk/tiktoken-go"
 
 	"sidenote/rewrite/tokens"
 )
@@ -249,6 +253,32 @@ func TestBuiltinRowsHold(t *testing.T) {
 		}
 		if row.Match != strings.ToLower(row.Match) {
 			t.Errorf("row %q is not in lower case", row.Match)
+		}
+	}
+}
+
+// A model that both our table and tiktoken's have gets the encoding that tiktoken publishes, also
+// behind a prefix. Models that were retired before chats have no row.
+func TestPublishedEncodings(t *testing.T) {
+	retired := strings.Fields("text-curie-001 text-babbage-001 text-ada-001 code-cushman-001 code-cushman-002 davinci-codex cushman-codex text-davinci-edit-001 " +
+		"text-similarity-davinci-001 text-similarity-curie-001 text-similarity-babbage-001 text-similarity-ada-001 " +
+		"text-search-davinci-doc-001 text-search-curie-doc-001 text-search-babbage-doc-001 text-search-ada-doc-001 " +
+		"code-search-babbage-code-001 code-search-ada-code-001 gpt2")
+	published := maps.Clone(tiktoken.MODEL_TO_ENCODING)
+	for prefix, encoding := range tiktoken.MODEL_PREFIX_TO_ENCODING {
+		published[prefix+"2031-01-01"] = encoding
+	}
+	table := tokens.Builtin()
+	for name, want := range published {
+		if want == tiktoken.MODEL_P50K_EDIT {
+			want = tiktoken.MODEL_P50K_BASE // the same vocabulary with other special tokens, which are counted as text
+		}
+		row, ok := tokens.Lookup(table, name)
+		switch {
+		case ok == slices.Contains(retired, name):
+			t.Errorf("%s has the row %s", name, row.Match)
+		case ok && row.Encoding != want:
+			t.Errorf("%s (row %s): encoding %s, tiktoken publishes %s", name, row.Match, row.Encoding, want)
 		}
 	}
 }
