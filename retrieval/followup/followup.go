@@ -6,6 +6,13 @@
 // beginning, fragments, and questions without content words. It knows English, German, French,
 // Spanish and Chinese. In other languages only a question that is much shorter than the one before
 // is a follow-up.
+//
+// These 900 lines find more than a rule of fifty lines, by which short questions, and those with
+// one of a hundred referring words, are follow-ups. The right document is first for 72 of the 80
+// questions of TestFollowUps, with the rule for 69, which takes 116 of 148 independent questions
+// for possible follow-ups (here 42), so that fewer of them share cached results. A rule that takes
+// 36 of these reaches 67; one that reaches 73 ranks the new topic first after 26 of 34 changes of
+// topic (here 30).
 package followup
 
 import (
