@@ -81,7 +81,8 @@ func (x *exchange) cheaperRewrite(a *attempt) func(budget.Rung) (Demand, bool) {
 		if !added || r == budget.NoPlanner { // the planner has been paid for, or was skipped
 			return Demand{}, false
 		}
-		*res = x.setup.rewriter.Rewrite(x.life, OnRung(a.policy, r), a.req, a.asked)
+		p := OnRung(a.policy, r)
+		x.setup.rewriter.Rewrite(x.life, &p, a.req, &a.asked, res)
 		if r == budget.NoSources {
 			res.Reason = report.ReasonLimit
 		}

@@ -20,7 +20,8 @@ func ToolsDryRun(ctx context.Context, rw *rewrite.Rewriter, of *tools.Policy, p 
 	if o != nil {
 		p = o.FirstSearchPolicy(o.Protecting(p))
 	}
-	res := rw.Rewrite(ctx, p, req, asked)
+	res := &r.Rewrite
+	rw.Rewrite(ctx, &p, req, &asked, res)
 	r.Outcome, r.Reason = res.Outcome, res.Reason
 	if o != nil && res.Outcome != rewrite.Refused {
 		res.Edits = o.AddEdits(res.Edits)
@@ -28,7 +29,6 @@ func ToolsDryRun(ctx context.Context, rw *rewrite.Rewriter, of *tools.Policy, p 
 		asked.ChunkResult.Record(&res.Ledger)
 		r.Outcome, r.Tools, offered = report.WithTools, new(report.Tools), o.offered()
 	}
-	r.Rewrite = res
 	return r, offered
 }
 

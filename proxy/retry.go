@@ -88,10 +88,11 @@ func (a *attempt) shorter(ctx context.Context, rw *rewrite.Rewriter, used int, t
 		policy.ContextTokens = 0
 	}
 	policy.ContextTokens = max(policy.ContextTokens, 0)
-	res := rw.Rewrite(ctx, policy, a.req, a.asked)
+	var res rewrite.Result
+	rw.Rewrite(ctx, &policy, a.req, &a.asked, &res)
 	if res.Outcome == rewrite.Injected && res.Ledger.Used >= used {
 		policy.ContextTokens = 0
-		res = rw.Rewrite(ctx, policy, a.req, a.asked)
+		rw.Rewrite(ctx, &policy, a.req, &a.asked, &res)
 	}
 	if res.Outcome == rewrite.Untouched && res.Reason == rewrite.ReasonBudget {
 		res.Reason = rewrite.ReasonWindow
@@ -334,7 +335,7 @@ func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err
 	if leave.Has(answer.EditSources) {
 		p := a.policy
 		p.ContextTokens, p.Digest = 0, ""
-		x.setup.rewriter.RewriteInto(x.life, &p, a.req, &a.asked, res)
+		x.setup.rewriter.Rewrite(x.life, &p, a.req, &a.asked, res)
 		if res.Outcome == rewrite.Untouched {
 			res.Reason = report.ReasonEdits
 		}
@@ -344,7 +345,7 @@ func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err
 	if !again {
 		return false, nil
 	}
-	x.setup.rewriter.RewriteInto(x.life, &a.policy, a.req, &a.asked, res)
+	x.setup.rewriter.Rewrite(x.life, &a.policy, a.req, &a.asked, res)
 	return x.afterRewrite(a)
 }
 
@@ -370,7 +371,8 @@ func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*tra
 	a, t := &x.attempt, x.tools
 	a.policy = t.policy
 	if !t.Policy().FirstSearch {
-		res := x.setup.rewriter.Rewrite(x.life, a.policy, a.req, a.asked)
+		var res rewrite.Result
+		x.setup.rewriter.Rewrite(x.life, &a.policy, a.req, &a.asked, &res)
 		if res.Outcome != rewrite.Injected && res.Outcome != rewrite.Untouched {
 			return resp, nil
 		}

@@ -32,8 +32,9 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 		if err != nil {
 			panic("BUG: a body parsed once and not twice: " + err.Error())
 		}
-		res := rw.Rewrite(s.base, p, req, o)
-		x.shadow = &res
+		res := new(rewrite.Result)
+		rw.Rewrite(s.base, &p, req, &o, res)
+		x.shadow = res
 	}, s.work.Done)
 }
 

@@ -209,6 +209,8 @@ func wholeCost(t *testing.T, body string) int {
 		return 0
 	}
 	rw := &rewrite.Rewriter{Models: testModels{}}
-	c := rw.Rewrite(context.Background(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Cost
+	var res rewrite.Result
+	rw.Rewrite(context.Background(), &rewrite.Policy{CountWhole: true}, req, &rewrite.Options{}, &res)
+	c := res.Ledger.Window.Cost
 	return c.Messages + c.Tools + c.Format
 }

@@ -197,7 +197,7 @@ func (x *exchange) instead(bare bool) ([]rewrite.Edit, error) {
 	if bare {
 		p := g.policy
 		p.SkipSearch = true
-		*res = x.setup.rewriter.Rewrite(x.life, p, g.req.Request, g.asked)
+		x.setup.rewriter.Rewrite(x.life, &p, g.req.Request, &g.asked, res)
 	}
 	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 	switch {
@@ -306,7 +306,8 @@ func (x *exchange) stageOnRung(c *stageCall, to *backend, r budget.Rung) (Demand
 		if res.Outcome != rewrite.Injected || r == budget.NoPlanner {
 			return Demand{}, false
 		}
-		*res = x.setup.rewriter.Rewrite(x.life, OnRung(g.policy, r), g.req.Request, g.asked)
+		p := OnRung(g.policy, r)
+		x.setup.rewriter.Rewrite(x.life, &p, g.req.Request, &g.asked, res)
 		if r == budget.NoSources {
 			res.Reason = report.ReasonLimit
 		}

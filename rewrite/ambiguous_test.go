@@ -26,7 +26,7 @@ func toldOf(t *testing.T, p rewrite.Policy, o rewrite.Options, body string) (out
 		return rewrite.Untouched, body, bad
 	}
 	rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{model.Model{Counter: words{}}}}
-	res := rw.Rewrite(t.Context(), p, req, o)
+	res := rw.Rewritten(t.Context(), p, req, o)
 	return res.Outcome, string(rewrite.ApplyEdits(nil, req.Body, res.Edits)), res.Ambiguity
 }
 
@@ -186,7 +186,7 @@ func TestPreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", content, err)
 		}
-		rw.Rewrite(t.Context(), testPolicy(t, nil), req, rewrite.Options{})
+		rw.Rewritten(t.Context(), testPolicy(t, nil), req, rewrite.Options{})
 		if got.Text != "And then?" || texts(got.Previous) != want {
 			t.Errorf("%q: asked %q after %q, want %q", content, got.Text, texts(got.Previous), want)
 		}

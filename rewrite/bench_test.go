@@ -62,7 +62,7 @@ func BenchmarkRewrite(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				rw.RewriteInto(b.Context(), &p, req, &rewrite.Options{}, &res)
+				rw.Rewrite(b.Context(), &p, req, &rewrite.Options{}, &res)
 				if res.Outcome != rewrite.Injected || len(res.Ledger.Sources) != 6 {
 					b.Fatalf("%s %s", res.Outcome, res.Reason)
 				}
@@ -107,7 +107,7 @@ func BenchmarkNewQuestion(b *testing.B) {
 	sources = sixSources()
 	b.ReportAllocs()
 	for b.Loop() {
-		if res := rw.Rewrite(b.Context(), p, req, rewrite.Options{}); res.Outcome != rewrite.Injected || res.Ledger.ChunksSelected != 6 {
+		if res := rw.Rewritten(b.Context(), p, req, rewrite.Options{}); res.Outcome != rewrite.Injected || res.Ledger.ChunksSelected != 6 {
 			b.Fatalf("%s %s", res.Outcome, res.Reason)
 		}
 	}

@@ -134,7 +134,7 @@ func TestSeamsToTheApplicationsText(t *testing.T) {
 				t.Fatal(err)
 			}
 			rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Some text.")}), Models: models{model.Model{Counter: e}}}
-			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+			res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 			var sent struct {
 				Messages []struct{ Content json.RawMessage }
 			}

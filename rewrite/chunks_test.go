@@ -69,7 +69,7 @@ func TestChunksProperties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := rw.Rewrite(t.Context(), p, whole, o)
+		res := rw.Rewritten(t.Context(), p, whole, o)
 		out := rewrite.ApplyEdits(nil, whole.Body, res.Edits)
 		goes, err := chat.Parse(out)
 		if err != nil {
@@ -140,7 +140,7 @@ func TestChunksWidenTheVocabulary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(rewrite.ApplyEdits(nil, req.Body, rw.Rewrite(t.Context(), p, req, o).Edits))
+		return string(rewrite.ApplyEdits(nil, req.Body, rw.Rewritten(t.Context(), p, req, o).Edits))
 	}
 	const chunk = `,"sidenote":{"chunks":[{"id":"e","type":"environment","content":"x"}]}`
 	for range 2 {
@@ -171,7 +171,7 @@ func TestChunksOfJSONHoldSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res := rw.Rewrite(t.Context(), p, req, o); res.Outcome != want {
+		if res := rw.Rewritten(t.Context(), p, req, o); res.Outcome != want {
 			t.Errorf("%s: %s %s, want %s", content, res.Outcome, res.Reason, want)
 		}
 	}
@@ -210,7 +210,7 @@ func TestReducedMaxTokensIsNoted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := rw.Rewrite(t.Context(), p, req, o).Ledger
+		told := rw.Rewritten(t.Context(), p, req, o).Ledger
 		o.ChunkResult.Record(&told) // as for an answer in rounds
 		alone := rewrite.Ledger{}
 		o.ChunkResult.Record(&alone) // as in mode off

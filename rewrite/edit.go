@@ -201,7 +201,8 @@ func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model st
 	if err != nil {
 		return nil, err
 	}
-	res := a.rewriter.Rewrite(context.WithValue(ctx, foundKey{}, found), p, req, o)
+	var res Result
+	a.rewriter.Rewrite(context.WithValue(ctx, foundKey{}, found), &p, req, &o, &res)
 	built, err := chat.Parse(ApplyEdits(nil, req.Body, res.Edits))
 	if err != nil && (built == nil || !built.Empty) {
 		return nil, err

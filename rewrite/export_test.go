@@ -18,9 +18,15 @@ func OneOfMany(rw *Rewriter) *Rewriter {
 	return rw
 }
 
+// Rewritten is Rewrite with its arguments and its result as values.
+func (rw *Rewriter) Rewritten(ctx context.Context, p Policy, req *chat.Request, o Options) (res Result) {
+	rw.Rewrite(ctx, &p, req, &o, &res)
+	return res
+}
+
 // Recounted rewrites a request and recounts the whole result.
 func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *chat.Request) (Result, error) {
-	res := rw.Rewrite(ctx, p, req, Options{})
+	res := rw.Rewritten(ctx, p, req, Options{})
 	return res, rw.recount(&job{policy: &p, req: req, model: rw.Models.Model(req.Model)}, &res)
 }
 

@@ -56,7 +56,7 @@ func TestFilterReachesSearch(t *testing.T) {
 			t.Errorf("strict under %s: %v", c.policy, p.Strict())
 		}
 		p = p.Narrow(o)
-		res := rw.Rewrite(t.Context(), p, req, o)
+		res := rw.Rewritten(t.Context(), p, req, o)
 		ledger, err := json.Marshal(res.Ledger)
 		if err != nil {
 			t.Fatal(err)

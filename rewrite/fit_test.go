@@ -93,7 +93,7 @@ func TestAccountAtASeam(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger
+	l := rw.Rewritten(t.Context(), p, req, rewrite.Options{}).Ledger
 	if l.Used == 0 || l.Rules != l.Used || l.Tags != 0 || l.Text != 0 {
 		t.Errorf("used %d = rules %d + tags %d + text %d", l.Used, l.Rules, l.Tags, l.Text)
 	}
@@ -110,10 +110,10 @@ func TestNeighboursCountedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Used
+	used := rw.Rewritten(t.Context(), p, req, rewrite.Options{}).Ledger.Used
 	for budget := used - 4; budget < used+4; budget++ {
 		p.ContextTokens = budget
-		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 		there := strings.Count(string(rewrite.ApplyEdits(nil, req.Body, res.Edits)), "Adoption")
 		if got := res.Ledger.Sources[0].Neighbours; got != there {
 			t.Errorf("budget %d: %d neighbours in the ledger, %d in the prompt", budget, got, there)
@@ -141,7 +141,7 @@ func TestNeighbourAlreadyThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 		out := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 		if n := strings.Count(out, "Adoption"); n != 1 {
 			t.Errorf("%q: %d times in %s", c.system, n, out)
@@ -181,7 +181,7 @@ func TestFeedsOfTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{model.Model{Counter: words{}}}}
-	res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+	res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 	if out := string(rewrite.ApplyEdits(nil, req.Body, res.Edits)); !strings.Contains(out, `</sources>\n\nB.`) {
 		t.Error(out)
 	}
@@ -220,7 +220,7 @@ func TestLinear(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		if req, err := chat.Parse(body); err == nil {
 			if o, err := rewrite.ReadOptions(req); err == nil {
-				rw.Rewrite(t.Context(), p, req, o)
+				rw.Rewritten(t.Context(), p, req, o)
 			}
 		}
 		runtime.ReadMemStats(&after)
@@ -249,7 +249,7 @@ func TestRemembersLittle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res := rw.Rewrite(t.Context(), p, req, rewrite.Options{}); res.Outcome != rewrite.Injected {
+		if res := rw.Rewritten(t.Context(), p, req, rewrite.Options{}); res.Outcome != rewrite.Injected {
 			t.Fatal(res.Outcome, res.Reason)
 		}
 	}
@@ -309,10 +309,10 @@ func TestRemembersWhatWasTried(t *testing.T) {
 		p := testPolicy(t, nil)
 		p.ContextTokens, p.Placement = budget, rewrite.PlaceMarker
 		rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{model.Model{Counter: dearWhole{}}}}
-		anew := rw.Rewrite(t.Context(), p, holding, rewrite.Options{})
+		anew := rw.Rewritten(t.Context(), p, holding, rewrite.Options{})
 		p.Digest = "some policy"
-		rw.Rewrite(t.Context(), p, plain, rewrite.Options{})
-		again := rw.Rewrite(t.Context(), p, holding, rewrite.Options{})
+		rw.Rewritten(t.Context(), p, plain, rewrite.Options{})
+		again := rw.Rewritten(t.Context(), p, holding, rewrite.Options{})
 		if diff := differs(anew.Ledger, again.Ledger); diff != "" {
 			t.Fatalf("budget %d (-anew +remembered):\n%s", budget, diff)
 		}
@@ -333,10 +333,10 @@ func TestRemembersByBudget(t *testing.T) {
 	for budget := 0; budget <= p.ContextTokens; budget += 50 {
 		asked := rewrite.Options{ContextTokens: &budget}
 		narrowed := p.Narrow(asked)
-		first := rw.Rewrite(t.Context(), narrowed, req, asked)
-		again := rw.Rewrite(t.Context(), narrowed, req, asked)
+		first := rw.Rewritten(t.Context(), narrowed, req, asked)
+		again := rw.Rewritten(t.Context(), narrowed, req, asked)
 		narrowed.Digest = ""
-		anew := rw.Rewrite(t.Context(), narrowed, req, asked)
+		anew := rw.Rewritten(t.Context(), narrowed, req, asked)
 		for _, got := range []rewrite.Result{first, again} {
 			if diff := differs(anew.Edits, got.Edits); diff != "" {
 				t.Fatalf("budget %d (-anew +remembered):\n%s", budget, diff)
@@ -369,7 +369,7 @@ func TestRemembersByPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "How long?"}); len(res.Edits) != want {
+			if res := rw.Rewritten(t.Context(), p, req, rewrite.Options{Query: "How long?"}); len(res.Edits) != want {
 				t.Errorf("%s: %d insertions, want %d", message, len(res.Edits), want)
 			}
 		}
@@ -389,7 +389,7 @@ func TestRemembersNoMiss(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, again := rw.Rewrite(t.Context(), p, req, rewrite.Options{}), rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		first, again := rw.Rewritten(t.Context(), p, req, rewrite.Options{}), rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 		if first.Outcome != rewrite.Injected {
 			t.Fatalf("%s: %s %s", state, first.Outcome, first.Reason)
 		}

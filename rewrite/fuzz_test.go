@@ -71,7 +71,7 @@ func FuzzRewrite(f *testing.F) {
 		for _, place := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit, rewrite.PlaceMarker} {
 			p := rewrite.DefaultPolicy()
 			p.Knowledge, p.Placement = []string{"kb"}, place
-			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "q"})
+			res := rw.Rewritten(t.Context(), p, req, rewrite.Options{Query: "q"})
 			out := rewrite.ApplyEdits(nil, body, res.Edits)
 			if !json.Valid(out) {
 				t.Fatalf("%s: %q became %q", place, body, out)

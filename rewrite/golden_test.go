@@ -177,7 +177,7 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 	}
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, p.Placement)}
 	if p.Mode == rewrite.Inject {
-		res = rw.Rewrite(t.Context(), p, req, options)
+		res = rw.Rewritten(t.Context(), p, req, options)
 	} else {
 		options.ChunkResult.Record(&res.Ledger)
 	}

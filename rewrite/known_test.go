@@ -44,7 +44,7 @@ func TestStoredCounts(t *testing.T) {
 		}
 		rewritten := func(sources []retrieval.Source) rewrite.Result {
 			rw := rewrite.OneOfMany(&rewrite.Rewriter{Retriever: answering(sources), Models: models{model.Model{Row: "test", Encoding: name, Counter: encodings[name]}}})
-			return rw.Rewrite(t.Context(), policy, req, options)
+			return rw.Rewritten(t.Context(), policy, req, options)
 		}
 		want, got := rewritten(sources), rewritten(counted(encodings[name], sources))
 		if diff := differs(want.Edits, got.Edits); diff != "" {
@@ -77,7 +77,7 @@ func TestStoredCountOfAnotherText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Used
+		return rw.Rewritten(t.Context(), p, req, rewrite.Options{}).Ledger.Used
 	}
 	if with, without := used(rewrite.EscapeAll, 1), used(rewrite.EscapeAll, 0); with != without {
 		t.Errorf("%d tokens of an escaped text, want %d", with, without)
@@ -118,7 +118,7 @@ func BenchmarkColdFit(b *testing.B) {
 				}
 				rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{model.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: e}}}
 				b.StartTimer()
-				if res := rw.Rewrite(b.Context(), p, req, rewrite.Options{}); res.Outcome != rewrite.Injected {
+				if res := rw.Rewritten(b.Context(), p, req, rewrite.Options{}); res.Outcome != rewrite.Injected {
 					b.Fatalf("%s %s", res.Outcome, res.Reason)
 				}
 			}

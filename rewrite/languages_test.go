@@ -153,7 +153,7 @@ func rewriting(b *testing.B, sources []retrieval.Source) (once func(body []byte)
 		if err != nil {
 			b.Fatal(err)
 		}
-		res := rw.Rewrite(b.Context(), p, req, rewrite.Options{})
+		res := rw.Rewritten(b.Context(), p, req, rewrite.Options{})
 		if res.Outcome == rewrite.Refused {
 			b.Fatalf("%s %s", res.Outcome, res.Reason)
 		}

@@ -21,7 +21,7 @@ func TestWhatIsLearntIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rw.Rewrite(t.Context(), rewrite.Policy{Tenant: tenant, Upstream: "u", CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Request
+		return rw.Rewritten(t.Context(), rewrite.Policy{Tenant: tenant, Upstream: "u", CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Request
 	}
 	before := request("honest")
 	for range 64 {
@@ -56,7 +56,7 @@ func TestServedWindowLimitsRequests(t *testing.T) {
 			if own == 1_500 {
 				want = own
 			}
-			if got := rw.Rewrite(t.Context(), rewrite.Policy{Tenant: tenant, Upstream: "local", CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Size; got != want {
+			if got := rw.Rewritten(t.Context(), rewrite.Policy{Tenant: tenant, Upstream: "local", CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Size; got != want {
 				t.Errorf("%s, tenant %s: window %d, want %d", name, tenant, got, want)
 			}
 		}

@@ -81,7 +81,7 @@ func TestC19AppTagsOfGrowingConversation(t *testing.T) {
 				for _, n := range tags[first:end] {
 					want += n
 				}
-				if got := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.AppTags; got != want {
+				if got := rw.Rewritten(t.Context(), p, req, rewrite.Options{}).Ledger.AppTags; got != want {
 					t.Errorf("messages %d to %d: %d tags, want %d", first, end, got, want)
 				}
 			}
@@ -101,7 +101,7 @@ func TestC12BadUTF8IsFoundAgain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if res := rw.Rewrite(t.Context(), p, req, rewrite.Options{}); res.Reason != want {
+				if res := rw.Rewritten(t.Context(), p, req, rewrite.Options{}); res.Reason != want {
 					t.Errorf("%q in %s: %s, want %s", text, messages, res.Reason, want)
 				}
 			}

@@ -73,7 +73,7 @@ func section(t *testing.T, k *keptBase, p rewrite.Policy, system string) (in str
 		t.Fatal(err)
 	}
 	rw := &rewrite.Rewriter{Retriever: k, Models: models{model.Model{Counter: words{}}}}
-	res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+	res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 	_, block, _ := strings.Cut(string(rewrite.ApplyEdits(nil, body, res.Edits)), "<sources>")
 	for _, m := range regexp.MustCompile(`chunk(\d+)\.|</source>`).FindAllStringSubmatch(block, -1) {
 		in += " " + cmp.Or(m[1], "|")

@@ -31,7 +31,7 @@ func TestWhatASearchCameTo(t *testing.T) {
 			func(context.Context, retrieval.Query) (retrieval.Result, error) {
 				return retrieval.Result{Sources: sources, Reason: reason, Partial: reason.Failed()}, nil
 			})}
-		if res := rw.Rewrite(t.Context(), p, req, rewrite.Options{}); res.Outcome != outcome || res.Reason != want {
+		if res := rw.Rewritten(t.Context(), p, req, rewrite.Options{}); res.Outcome != outcome || res.Reason != want {
 			t.Errorf("%d sources, %q: %s %q, want %s %q", len(sources), reason, res.Outcome, res.Reason, outcome, want)
 		}
 	}

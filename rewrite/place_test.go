@@ -23,7 +23,7 @@ func TestNoPlaceForTheBlock(t *testing.T) {
 		for noSystem, want := range map[bool]rewrite.Outcome{true: rewrite.Untouched, false: rewrite.Injected} {
 			p.Placement = placement
 			rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{model.Model{Counter: words{}, NoSystem: noSystem}}}
-			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "How long?"})
+			res := rw.Rewritten(t.Context(), p, req, rewrite.Options{Query: "How long?"})
 			if res.Outcome != want || (res.Reason == rewrite.ReasonNoPlace) != noSystem || (res.Ledger.Placement == "") != noSystem {
 				t.Errorf("%s, system messages refused: %v: %s %s in %q", placement, noSystem, res.Outcome, res.Reason, res.Ledger.Placement)
 			}
@@ -63,7 +63,7 @@ func TestAmbiguityUnderAMarker(t *testing.T) {
 			t.Fatal(err)
 		}
 		rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{model.Model{Counter: words{}, NoSystem: c.noSystem}}}
-		res := rw.Rewrite(t.Context(), placed(t, c.placement), req, rewrite.Options{})
+		res := rw.Rewritten(t.Context(), placed(t, c.placement), req, rewrite.Options{})
 		if (res.Ambiguity != nil) != c.want || c.want && res.Ambiguity.Param != "messages[1].content" {
 			t.Errorf("%s, system messages refused: %v: %+v", c.placement, c.noSystem, res.Ambiguity)
 		}
@@ -98,7 +98,7 @@ func TestBeforeTheUsersFirstMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{model.Model{Counter: words{}}}}
-		res := rw.Rewrite(t.Context(), placed(t, placement), req, rewrite.Options{Query: "How long?"})
+		res := rw.Rewritten(t.Context(), placed(t, placement), req, rewrite.Options{Query: "How long?"})
 		out := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 		if !strings.HasPrefix(out, `{"messages":[{"role":"system","content":"A {{sidenote}} b.\n\n<sources>`) {
 			t.Errorf("%s: %s, %s", placement, res.Outcome, out)

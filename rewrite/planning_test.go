@@ -29,7 +29,7 @@ func rewritten(t *testing.T, body string, found retrieval.Result, o rewrite.Opti
 			asked = q
 			return found, nil
 		})}
-	return rw.Rewrite(t.Context(), p, req, o), asked
+	return rw.Rewritten(t.Context(), p, req, o), asked
 }
 
 func planning(p *rewrite.Policy) {

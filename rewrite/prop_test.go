@@ -193,7 +193,7 @@ func TestRewriteHolds(t *testing.T) {
 		if rapid.IntRange(0, 9).Draw(t, "again") == 0 {
 			remembers(t, rw, policy, req, options, []byte(bodyGen().Draw(t, "other body")))
 		}
-		res := rw.Rewrite(t.Context(), policy, req, options)
+		res := rw.Rewritten(t.Context(), policy, req, options)
 		tally[res.Outcome]++
 		if slices.ContainsFunc(res.Ledger.Sources, func(s rewrite.SourceEntry) bool { return s.Inclusion == rewrite.Cut }) {
 			cut++
@@ -289,11 +289,11 @@ func remembers(t *rapid.T, rw *rewrite.Rewriter, p rewrite.Policy, req *chat.Req
 	anew := func(r *chat.Request) rewrite.Result {
 		p := p
 		p.Digest = ""
-		return rw.Rewrite(t.Context(), p, r, o)
+		return rw.Rewritten(t.Context(), p, r, o)
 	}
 	p.Digest = "some policy"
 	for _, r := range []*chat.Request{req, other, req, other} {
-		got, want := rw.Rewrite(t.Context(), p, r, o), anew(r)
+		got, want := rw.Rewritten(t.Context(), p, r, o), anew(r)
 		if diff := differs(want.Edits, got.Edits); diff != "" {
 			t.Fatalf("remembered edits differ (-anew +remembered):\n%s", diff)
 		}

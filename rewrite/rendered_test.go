@@ -43,7 +43,7 @@ func TestRenderedAgain(t *testing.T) {
 		for i := range found {
 			change(&p, &found[i])
 		}
-		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 		if res.Outcome != rewrite.Injected {
 			t.Fatalf("%s %s", res.Outcome, res.Reason)
 		}
@@ -93,7 +93,7 @@ func TestFixedTextsAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "How long?"})
+		res := rw.Rewritten(t.Context(), p, req, rewrite.Options{Query: "How long?"})
 		ledger, err := json.Marshal(res.Ledger.WithExcluded())
 		if err != nil {
 			t.Fatal(err)

@@ -54,19 +54,13 @@ type Result struct {
 	FitCached                       bool // the fit was reused from an equal request
 }
 
-// Rewrite decides what to add to req under policy p, which the caller has already narrowed by o.
+// Rewrite decides what to add to req under policy p, which the caller has already narrowed by o,
+// and overwrites res with the outcome. It changes neither p nor o; they and res are large, hence
+// the pointers.
 //
-// It does not fail: the Result reports what went wrong, and its edits are valid in any case. It
-// ignores p.Mode except for Block; in shadow mode the caller applies StripEdits instead of the
-// Result's edits.
-func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *chat.Request, o Options) (res Result) {
-	rw.RewriteInto(ctx, &p, req, &o, &res)
-	return res
-}
-
-// RewriteInto is like Rewrite but stores the result in res, to avoid copying large structs. It
-// changes neither p nor o.
-func (rw *Rewriter) RewriteInto(ctx context.Context, p *Policy, req *chat.Request, o *Options, res *Result) {
+// It does not fail: res reports what went wrong, and its edits are valid in any case. It ignores
+// p.Mode except for Block; in shadow mode the caller applies StripEdits instead of res.Edits.
+func (rw *Rewriter) Rewrite(ctx context.Context, p *Policy, req *chat.Request, o *Options, res *Result) {
 	*res = Result{}
 	j := rw.begin(p, req)
 	j.taken = o.ChunkResult

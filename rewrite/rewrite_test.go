@@ -31,7 +31,7 @@ func asked(t *testing.T, messages string) retrieval.Query {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rw.Rewrite(t.Context(), testPolicy(t, nil), req, rewrite.Options{})
+	rw.Rewritten(t.Context(), testPolicy(t, nil), req, rewrite.Options{})
 	return got
 }
 
@@ -85,7 +85,7 @@ func inject(t *testing.T, m model.Model, p rewrite.Policy, sources []retrieval.S
 		t.Fatal(err)
 	}
 	rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{m}}
-	res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+	res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 	return res, string(rewrite.ApplyEdits(nil, body, res.Edits))
 }
 
@@ -124,7 +124,7 @@ func TestClosingLineKeepsToCitations(t *testing.T) {
 				t.Fatal(err)
 			}
 			rw := &rewrite.Rewriter{Retriever: answering(manySources(sources)), Models: models{model.Model{Counter: words{}}}}
-			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+			res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 			return res.Ledger.Rules, string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 		}
 		few, _ := rules(1)
@@ -220,7 +220,7 @@ func TestLedgerTellsEdits(t *testing.T) {
 			t.Fatal(err)
 		}
 		rw := &rewrite.Rewriter{Retriever: answering(manySources(c.sources)), Models: models{modelOf(t, "o200k_base")}}
-		res := rw.Rewrite(t.Context(), testPolicy(t, nil), req, rewrite.Options{})
+		res := rw.Rewritten(t.Context(), testPolicy(t, nil), req, rewrite.Options{})
 		want := c.want
 		if c.sources > 0 {
 			want = fmt.Sprintf(want, len(rewrite.ApplyEdits(nil, req.Body, res.Edits))-len(c.body)+16)

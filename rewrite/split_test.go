@@ -53,7 +53,7 @@ func (s splitTurn) rewritten(t *testing.T) (rewrite.Result, []string) {
 		}
 		return s.found, nil
 	})}
-	res := rw.Rewrite(t.Context(), s.policy.Narrow(s.options), req, s.options)
+	res := rw.Rewritten(t.Context(), s.policy.Narrow(s.options), req, s.options)
 	if len(s.options.Components) == 0 && s.options.Knowledge == nil {
 		if _, err := rw.Recounted(t.Context(), s.policy, req); err != nil {
 			t.Error(err)

@@ -38,7 +38,7 @@ func injected(t *testing.T, p rewrite.Policy, m model.Model, body string) string
 		t.Fatal(err)
 	}
 	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Some text.")}), Models: models{m}}
-	res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+	res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 	if res.Outcome != rewrite.Injected {
 		t.Fatalf("%s %s", res.Outcome, res.Reason)
 	}
@@ -59,7 +59,7 @@ func TestADocumentCannotEndTheTemplate(t *testing.T) {
 	}
 	for _, budget := range []int{2000, 70} {
 		p.ContextTokens, p.MinTruncatedTokens = budget, 1
-		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 		body := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 		if n := tags.NewVocabulary("context").Count(body); res.Outcome != rewrite.Injected || n != 2*3 {
 			t.Errorf("budget %d: %s, %d tags, want those of the template, the list and its source:\n%s", budget, res.Outcome, n, body)
@@ -98,7 +98,7 @@ func TestRulesWhereTheyBelong(t *testing.T) {
 		}
 		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Some text.")}), Models: models{model.Model{Counter: words{}}}}
 		for range 2 { // once new, once cached
-			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+			res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 			got := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 			got = strings.NewReplacer(`\n"`, `"`).Replace(got)
 			want := strings.NewReplacer(`\n"`, `"`).Replace(before + c.inSystem + between + c.withMessage + behind)
@@ -124,7 +124,7 @@ func TestRulesInATemplateNeedSources(t *testing.T) {
 		rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{model.Model{Counter: words{}}}}
 		for _, off := range []bool{false, true} {
 			p.ContextTokens, p.NoRules = 10_000, off
-			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+			res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 			got := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 			if n, want := strings.Count(got, "Excerpts retrieved"), map[bool]int{true: 1}[sources != nil && !off]; n != want || !strings.Contains(got, "Be kind.") {
 				t.Errorf("%d sources, off %t: the rules stand there %d times, want %d", len(sources), off, n, want)

@@ -37,7 +37,7 @@ func TestProtectedTagsAreInNoText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(rewrite.ApplyEdits(nil, req.Body, rw.Rewrite(t.Context(), p, req, o).Edits))
+		return string(rewrite.ApplyEdits(nil, req.Body, rw.Rewritten(t.Context(), p, req, o).Edits))
 	}
 	const chunk = `,"sidenote":{"chunks":[{"id":"e","type":"environment","content":"<search>x"}]}`
 	own := tags.Vocabulary{}

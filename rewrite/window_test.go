@@ -20,7 +20,7 @@ func measured(t testing.TB, rw *rewrite.Rewriter, body string) model.Window {
 	if err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
-	return rw.Rewrite(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window
+	return rw.Rewritten(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window
 }
 
 func costOf(t testing.TB, m model.Model, body string) model.CostTokens {
@@ -60,7 +60,7 @@ func TestCostsAreRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 		count := func(rw *rewrite.Rewriter) model.CostTokens {
-			return *rw.Rewrite(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Cost
+			return *rw.Rewritten(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Cost
 		}
 		want := count(rewrite.OneOfMany(&rewrite.Rewriter{Models: by[name].Models}))
 		if got := count(both); got != want {
@@ -88,7 +88,7 @@ func windowed(t *testing.T, m model.Model, p rewrite.Policy, more string) rewrit
 	}
 	m.Counter = words{}
 	rw := &rewrite.Rewriter{Retriever: answering(manySources(3)), Models: models{m}}
-	return rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+	return rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 }
 
 // The policy's reserve for the answer applies.
@@ -158,7 +158,7 @@ func TestWindowNotLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{model.Model{Counter: words{}, Window: 10}}}
-	if w := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Window; w.Check != model.CheckNone || w.Cost != nil || w.Size != 10 {
+	if w := rw.Rewritten(t.Context(), p, req, rewrite.Options{}).Ledger.Window; w.Check != model.CheckNone || w.Cost != nil || w.Size != 10 {
 		t.Errorf("without sources: %+v", w)
 	}
 }
@@ -214,7 +214,7 @@ func BenchmarkCountConversation(b *testing.B) {
 		return r
 	}
 	p := rewrite.Policy{CountWhole: true}
-	rw.Rewrite(b.Context(), p, req(-1), rewrite.Options{})
+	rw.Rewritten(b.Context(), p, req(-1), rewrite.Options{})
 	next := make([]*chat.Request, 0, 1024)
 	for i := range cap(next) {
 		next = append(next, req(i))
@@ -225,11 +225,11 @@ func BenchmarkCountConversation(b *testing.B) {
 		if i == len(next) {
 			b.StopTimer()
 			rw = &rewrite.Rewriter{Models: rw.Models}
-			rw.Rewrite(b.Context(), p, req(-1), rewrite.Options{})
+			rw.Rewritten(b.Context(), p, req(-1), rewrite.Options{})
 			i = 0
 			b.StartTimer()
 		}
-		rw.Rewrite(b.Context(), p, next[i], rewrite.Options{})
+		rw.Rewritten(b.Context(), p, next[i], rewrite.Options{})
 		i++
 	}
 	b.ReportMetric(float64(turns), "messages")
@@ -255,7 +255,7 @@ func BenchmarkLongMessage(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				res := rw.Rewrite(b.Context(), p, req, rewrite.Options{})
+				res := rw.Rewritten(b.Context(), p, req, rewrite.Options{})
 				if res.Outcome != rewrite.Injected {
 					b.Fatal(res.Outcome, res.Reason)
 				}
@@ -286,7 +286,7 @@ func TestCountingStops(t *testing.T) {
 		}
 		p := testPolicy(t, nil)
 		p.ReserveOutputTokens = 10
-		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		res := rw.Rewritten(t.Context(), p, req, rewrite.Options{})
 		w := res.Ledger.Window
 		if res.Outcome != rewrite.Untouched || res.Reason != rewrite.ReasonWindow || w.Cost == nil || !w.Cost.Stopped || w.Cost.Exact || w.Request <= window {
 			t.Errorf("%s: %s %s, %+v, %+v", name, res.Outcome, res.Reason, w, w.Cost)
@@ -309,7 +309,7 @@ func TestAudioByIDIsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		rw := &rewrite.Rewriter{Retriever: answering(manySources(3)), Models: models{model.Model{Counter: words{}, Window: 3000}}}
-		if w := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Window; w.Check != want {
+		if w := rw.Rewritten(t.Context(), p, req, rewrite.Options{}).Ledger.Window; w.Check != want {
 			t.Errorf("audio %s: %+v, want %s", audio, w, want)
 		}
 	}

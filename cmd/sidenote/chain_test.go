@@ -103,7 +103,8 @@ func rewritten(t *testing.T, s *server.Engine, tenant string, body []byte) strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	res := s.Rewriter.Rewrite(t.Context(), policy.Rewrite, req, rewrite.Options{})
+	var res rewrite.Result
+	s.Rewriter.Rewrite(t.Context(), &policy.Rewrite, req, &rewrite.Options{}, &res)
 	ids := []string{}
 	for _, e := range res.Ledger.Sources {
 		if e.Inclusion != rewrite.Excluded {

@@ -60,8 +60,9 @@ func inStages(ctx context.Context, r *DryRunResult, rw *rewrite.Rewriter, of *st
 	if unfit == "" {
 		p = p.Protecting(of.Chain.Tags())
 	}
-	res := rw.Rewrite(ctx, p, req, asked)
-	r.Rewrite, r.Outcome, r.Reason = res, res.Outcome, res.Reason
+	res := &r.Rewrite
+	rw.Rewrite(ctx, &p, req, &asked, res)
+	r.Outcome, r.Reason = res.Outcome, res.Reason
 	if unfit != "" || res.Outcome == rewrite.Refused || res.Outcome == rewrite.Answered {
 		return
 	}

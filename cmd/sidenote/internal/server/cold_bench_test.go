@@ -57,7 +57,7 @@ func BenchmarkCold(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				s.Rewriter.RewriteInto(b.Context(), &policy.Rewrite, req, &rewrite.Options{}, &res)
+				s.Rewriter.Rewrite(b.Context(), &policy.Rewrite, req, &rewrite.Options{}, &res)
 				if res.Outcome != rewrite.Injected || res.Retrieval.Cache != retrieval.CacheMiss {
 					b.Fatalf("%s %s, cache=%s", res.Outcome, res.Reason, res.Retrieval.Cache)
 				}

@@ -60,7 +60,8 @@ func TestStoredCountsReachTheRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := s.Rewriter.Rewrite(t.Context(), policy.Rewrite, req, rewrite.Options{})
+		var res rewrite.Result
+		s.Rewriter.Rewrite(t.Context(), &policy.Rewrite, req, &rewrite.Options{}, &res)
 		if len(res.Retrieval.Sources) == 0 || res.Retrieval.Cache != c.cache {
 			t.Fatalf("%s: %d sources, cache=%s, %s %s", c.model, len(res.Retrieval.Sources), res.Retrieval.Cache, res.Outcome, res.Reason)
 		}

@@ -38,7 +38,7 @@ func TestModelsThatTakeNoSystemMessage(t *testing.T) {
 		}
 		p := policy.Rewrite
 		p.Placement, p.Digest = placement, string(placement)
-		res = s.Rewriter.Rewrite(t.Context(), p, req, rewrite.Options{})
+		s.Rewriter.Rewrite(t.Context(), &p, req, &rewrite.Options{}, &res)
 		if res.Outcome != rewrite.Injected || res.Ledger.ChunksSelected == 0 {
 			t.Fatalf("%s, %s: %s %s", model, placement, res.Outcome, res.Reason)
 		}

@@ -44,7 +44,7 @@ func warm(tb testing.TB, s *Engine, n int) func() {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		s.Rewriter.RewriteInto(tb.Context(), &policy.Rewrite, req, &rewrite.Options{}, &res)
+		s.Rewriter.Rewrite(tb.Context(), &policy.Rewrite, req, &rewrite.Options{}, &res)
 		if res.Outcome != rewrite.Injected || want != "" && res.Retrieval.Cache != want {
 			tb.Fatalf("%s %s, cache=%s", res.Outcome, res.Reason, res.Retrieval.Cache)
 		}
