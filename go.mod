@@ -33,7 +33,7 @@ require (
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/text v0.43.0
-	golang.org/x/tools v0.52.0
+	golang.org/x/tools v0.52.0 // indirect
 	modernc.org/sqlite v1.60.1
 	pgregory.net/rapid v1.3.0
 )

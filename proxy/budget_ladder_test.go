@@ -1,9 +1,6 @@
 package proxy_test
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,9 +9,8 @@ import (
 	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
+	"sidenote/rewrite/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Each rung of the ladder, and the request sent on it, byte for byte. The limits leave room for
 // just that rung: the rules take 297 tokens, and each source about 380.
@@ -68,22 +64,7 @@ func TestBudgetLadder(t *testing.T) {
 			if want := wholeCost(t, body); r.Budget.Estimate.Tokens != int64(want+1000) {
 				t.Errorf("reserved %d tokens, %d went up", r.Budget.Estimate.Tokens, want)
 			}
-			golden(t, name, body)
+			goldentest.Text(t, "testdata/ladder/"+name+".json", body+"\n")
 		})
-	}
-}
-
-// golden compares a request with a golden file.
-func golden(t *testing.T, name, body string) {
-	t.Helper()
-	path := filepath.Join("testdata", "ladder", name+".json")
-	if *update {
-		if err := os.WriteFile(path, []byte(body+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || string(want) != body+"\n" {
-		t.Errorf("went up %s\nwant %s, %v", body, want, err)
 	}
 }

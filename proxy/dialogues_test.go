@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/ssestream"
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"sidenote/proxy"
 	"sidenote/proxy/answer/answertest"
@@ -29,6 +26,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
+	"sidenote/rewrite/goldentest"
 )
 
 // toolPolicy returns the tool policy of a policy in mode tools, with small limits: tokens are
@@ -247,29 +245,27 @@ func (p *played) answer() string {
 // Each row of the tables of tool rounds in the documentation, and every other case, has a
 // dialogue: the requests sent upstream and what the client gets, as a whole and as a stream.
 func TestDialogues(t *testing.T) {
-	const folder = "testdata/dialogues"
-	for _, d := range answertest.Load(t, folder) {
-		t.Run(d.Name, func(t *testing.T) {
-			policy := toolPolicy()
-			if err := json.Unmarshal(append([]byte(nil), cmpOr(d.Others["policy"], []byte("{}"))...), &policy); err != nil {
-				t.Fatal(err)
-			}
-			about := quoted(tools.DescribeXML(tools.Define(policy.Offer, policy.Bases)))
-			got := map[string]string{}
-			whole := playDialogue(t, d, plain(), false)
-			got["upstream"], got["client"] = whole.requests(t, about), whole.answer()
-			streamed := whole
-			if !bytes.Contains(d.Request, []byte(`"stream"`)) {
-				streamed = playDialogue(t, d, plain(), true)
-				got["client.stream"] = streamed.answer()
-				if diff := cmp.Diff(got["upstream"], streamed.requests(t, about)); diff != "" && !bytes.Contains(d.Request, []byte("once")) {
-					t.Errorf("as a stream another request goes up: %s", diff)
-				}
-				compareMessages(t, d, whole, streamed)
-			}
-			compareSections(t, filepath.Join(folder, d.Name+".txtar"), got)
-		})
-	}
+	goldentest.Each(t, "testdata/dialogues", func(t *testing.T, a *goldentest.Archive) {
+		d := answertest.Read(t, a)
+		policy := toolPolicy()
+		if err := json.Unmarshal(append([]byte(nil), cmpOr(d.Others["policy"], []byte("{}"))...), &policy); err != nil {
+			t.Fatal(err)
+		}
+		about := quoted(tools.DescribeXML(tools.Define(policy.Offer, policy.Bases)))
+		whole := playDialogue(t, d, plain(), false)
+		upstream := whole.requests(t, about)
+		a.Set("upstream", upstream)
+		a.Set("client", whole.answer())
+		if bytes.Contains(d.Request, []byte(`"stream"`)) {
+			return
+		}
+		streamed := playDialogue(t, d, plain(), true)
+		a.Set("client.stream", streamed.answer())
+		if diff := cmp.Diff(upstream, streamed.requests(t, about)); diff != "" && !bytes.Contains(d.Request, []byte("once")) {
+			t.Errorf("as a stream another request goes up: %s", diff)
+		}
+		compareMessages(t, d, whole, streamed)
+	})
 }
 
 func cmpOr(a, b []byte) []byte {
@@ -288,36 +284,6 @@ func quoted(text string) string {
 		panic(err)
 	}
 	return strings.Trim(strings.TrimSpace(b.String()), `"`)
-}
-
-// compareSections compares sections of a file with got, or writes them.
-func compareSections(t *testing.T, file string, got map[string]string) {
-	t.Helper()
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"upstream", "client", "client.stream"} {
-		text, ok := got[name]
-		at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == name })
-		switch {
-		case ok && *update && at < 0:
-			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(text)})
-		case ok && *update:
-			archive.Files[at].Data = []byte(text)
-		case ok && at < 0:
-			t.Errorf("there is no section %s", name)
-		case ok:
-			if diff := cmp.Diff(string(archive.Files[at].Data), text); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
-		}
-	}
-	if *update {
-		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // A message is what an application reads from an answer.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
+	"sidenote/rewrite/goldentest"
 	"sidenote/rewrite/staged"
 )
 
@@ -87,24 +87,21 @@ func playStages(t *testing.T, d answertest.Dialogue, h answertest.Habit, stream 
 // The request of each stage, and what the client gets, as a whole and as a stream: the rows of the
 // tables of stages in the documentation.
 func TestStagedDialogues(t *testing.T) {
-	const folder = "testdata/stages"
-	for _, d := range answertest.Load(t, folder) {
-		t.Run(d.Name, func(t *testing.T) {
-			whole := playStages(t, d, plain(), false)
-			got := map[string]string{"upstream": strings.Join(whole.upstream, "\n") + "\n", "client": whole.answer()}
-			if bytes.Contains(d.Request, []byte(`"stream"`)) {
-				compareSections(t, filepath.Join(folder, d.Name+".txtar"), got)
-				return
-			}
-			streamed := playStages(t, d, plain(), true)
-			got["client.stream"] = streamed.answer()
-			if diff := cmp.Diff(whole.upstream, streamed.upstream); diff != "" {
-				t.Errorf("as a stream other requests go up: %s", diff)
-			}
-			compareSections(t, filepath.Join(folder, d.Name+".txtar"), got)
-			compareStaged(t, d, whole, streamed)
-		})
-	}
+	goldentest.Each(t, "testdata/stages", func(t *testing.T, a *goldentest.Archive) {
+		d := answertest.Read(t, a)
+		whole := playStages(t, d, plain(), false)
+		a.Set("upstream", strings.Join(whole.upstream, "\n")+"\n")
+		a.Set("client", whole.answer())
+		if bytes.Contains(d.Request, []byte(`"stream"`)) {
+			return
+		}
+		streamed := playStages(t, d, plain(), true)
+		a.Set("client.stream", streamed.answer())
+		if diff := cmp.Diff(whole.upstream, streamed.upstream); diff != "" {
+			t.Errorf("as a stream other requests go up: %s", diff)
+		}
+		compareStaged(t, d, whole, streamed)
+	})
 }
 
 // compareStaged compares what an application reads from an answer, as a whole and as streams with

@@ -5,24 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/goldentest"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
-
-var update = flag.Bool("update", false, "rewrite the want.* parts of the golden files")
 
 // words counts words, so that a reader of a golden file can check the budget by eye.
 type words struct{}
@@ -37,69 +30,27 @@ func (m models) Model(string) model.Model { return m.row }
 // result) or reason.txt (why there is none), one or more request*.json and, for each of them, the
 // rewritten body and the ledger.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/golden/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no golden files: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { golden(t, file) })
-	}
+	goldentest.Each(t, "testdata/golden", golden)
 }
 
-func golden(t *testing.T, file string) {
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(bytes.TrimSpace(archive.Comment)) == 0 {
-		t.Fatal("a golden file says on top why it exists")
-	}
-	given := map[string][]byte{}
-	var kept []txtar.File
-	for _, f := range archive.Files {
-		given[f.Name] = f.Data
-		if !strings.HasPrefix(f.Name, "want") {
-			kept = append(kept, f)
-		}
-	}
-	policy := testPolicy(t, given["policy.json"])
+func golden(t *testing.T, a *goldentest.Archive) {
+	policy := testPolicy(t, a.Get("policy.json"))
 	model := model.Model{Row: "test", Encoding: "words", Counter: words{}}
-	if changed := given["model.json"]; changed != nil {
-		if err := json.Unmarshal(changed, &model); err != nil {
+	if changed := a.Get("model.json"); changed != nil {
+		err := json.Unmarshal(changed, &model)
+		if err == nil && model.Encoding != "words" {
+			model.Counter, err = tokens.New().Encoding(model.Encoding)
+		}
+		if err != nil {
 			t.Fatalf("model.json: %v", err)
 		}
-		if model.Encoding != "words" {
-			if model.Counter, err = tokens.New().Encoding(model.Encoding); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
-	rw := &rewrite.Rewriter{Retriever: answer(t, given["sources.json"], strings.TrimSpace(string(given["reason.txt"]))), Models: models{model}}
-	for _, f := range kept[:len(kept):len(kept)] {
-		suffix, ok := strings.CutPrefix(f.Name, "request")
-		if !ok {
-			continue
-		}
-		body := bytes.TrimSuffix(f.Data, []byte("\n"))
-		for _, got := range []txtar.File{
-			{Name: "want" + suffix, Data: []byte{}},
-			{Name: "want" + strings.TrimSuffix(suffix, ".json") + ".ledger", Data: []byte{}},
-		} {
-			out, ledger := run(t, rw, policy, body)
-			got.Data = out
-			if strings.HasSuffix(got.Name, ".ledger") {
-				got.Data = []byte(ledger)
-			}
-			kept = append(kept, got)
-			if diff := cmp.Diff(string(given[got.Name]), string(got.Data)); diff != "" && !*update {
-				t.Errorf("%s (-want +got):\n%s", got.Name, diff)
-			}
-		}
-	}
-	if *update {
-		archive.Files = kept
-		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
+	rw := &rewrite.Rewriter{Retriever: answer(t, a.Get("sources.json"), strings.TrimSpace(string(a.Get("reason.txt")))), Models: models{model}}
+	for _, f := range a.Files {
+		if suffix, ok := strings.CutPrefix(f.Name, "request"); ok {
+			out, ledger := run(t, rw, policy, bytes.TrimSuffix(f.Data, []byte("\n")))
+			a.Set("want"+suffix, string(out))
+			a.Set("want"+strings.TrimSuffix(suffix, ".json")+".ledger", ledger)
 		}
 	}
 }

@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
 	"sidenote/rewrite"
+	"sidenote/rewrite/goldentest"
 )
 
 // A policyOf is the content of policy.json.
@@ -28,58 +25,30 @@ var routes = map[string]rewrite.MeteredRoute{
 // A golden file holds policy.json, and requests, each with its result: the body sent to the
 // upstream, its edits by name, whether usage is hidden, and the estimate; or the error.
 func TestMeteredGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no golden files: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { goldenMetered(t, file) })
-	}
-}
-
-func goldenMetered(t *testing.T, file string) {
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(bytes.TrimSpace(archive.Comment)) == 0 {
-		t.Fatal("a golden file says on top why it exists")
-	}
-	var p policyOf
-	got := &txtar.Archive{Comment: archive.Comment}
-	for _, f := range archive.Files {
-		switch {
-		case f.Name == "policy.json":
-			decoder := json.NewDecoder(bytes.NewReader(f.Data))
-			decoder.DisallowUnknownFields()
-			if err := decoder.Decode(&p); err != nil {
-				t.Fatal(err)
-			}
-			if _, ok := routes[p.Route]; !ok {
-				t.Fatalf("no route %q", p.Route)
-			}
-			got.Files = append(got.Files, f)
-		case strings.HasPrefix(f.Name, "request"):
-			got.Files = append(got.Files, f, txtar.File{Name: strings.Replace(f.Name, "request", "want", 1), Data: result(f.Data, p)})
-		}
-	}
-	if *update {
-		if err := os.WriteFile(file, txtar.Format(got), 0o644); err != nil {
+	goldentest.Each(t, "testdata", func(t *testing.T, a *goldentest.Archive) {
+		var p policyOf
+		decoder := json.NewDecoder(bytes.NewReader(a.Get("policy.json")))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&p); err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if want, have := txtar.Format(archive), txtar.Format(got); !bytes.Equal(want, have) {
-		t.Errorf("got\n%s\nwant\n%s", have, want)
-	}
+		if _, ok := routes[p.Route]; !ok {
+			t.Fatalf("no route %q", p.Route)
+		}
+		for _, f := range a.Files {
+			if suffix, ok := strings.CutPrefix(f.Name, "request"); ok {
+				a.Set("want"+suffix, result(f.Data, p))
+			}
+		}
+	})
 }
 
 // result returns the part want of a request.
-func result(data []byte, p policyOf) []byte {
+func result(data []byte, p policyOf) string {
 	body := bytes.TrimSuffix(data, []byte("\n"))
 	r, err := rewrite.ReadMetered(routes[p.Route], body)
 	if err != nil {
-		return fmt.Appendf(nil, "refused: %v\n", err)
+		return fmt.Sprintf("refused: %v\n", err)
 	}
 	r.MeterPolicy = p.Policy
 	edits := r.Edits()
@@ -87,5 +56,5 @@ func result(data []byte, p policyOf) []byte {
 	for _, e := range edits {
 		names = append(names, e.Name)
 	}
-	return fmt.Appendf(nil, "%s\nedits %q, hides usage %t, at most %+v\n", rewrite.ApplyEdits(nil, body, edits), names, r.HidesUsage(), r.Estimate(p.Prompt))
+	return fmt.Sprintf("%s\nedits %q, hides usage %t, at most %+v\n", rewrite.ApplyEdits(nil, body, edits), names, r.HidesUsage(), r.Estimate(p.Prompt))
 }

@@ -5,19 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-	"golang.org/x/tools/txtar"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"sidenote/proxy/answer/answertest"
+	"sidenote/rewrite/goldentest"
 )
 
 // stagedPlays are what models say in the stages of presets, and what the client reads.
@@ -99,7 +97,11 @@ func TestStagedPresets(t *testing.T) {
 					t.Errorf("%s: the log has %s", way, log)
 				}
 			}
-			compareArchive(t, filepath.Join("testdata", "stages", name+".txtar"), got)
+			archive := &txtar.Archive{}
+			for _, name := range slices.Sorted(maps.Keys(got)) {
+				archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(got[name])})
+			}
+			goldentest.Text(t, "testdata/stages/"+name+".txtar", string(txtar.Format(archive)))
 		})
 	}
 }
@@ -140,29 +142,4 @@ func askStaged(t *testing.T, p *process, stream bool) (answer openai.ChatComplet
 	}
 	status, sources, _ = strings.Cut(comment, " sidenote-sources: ")
 	return all.ChatCompletion, status, sources
-}
-
-// compareArchive compares texts with the sections of a file, or writes them.
-func compareArchive(t *testing.T, file string, got map[string]string) {
-	t.Helper()
-	if *update {
-		archive := &txtar.Archive{}
-		for _, name := range slices.Sorted(maps.Keys(got)) {
-			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(got[name])})
-		}
-		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{}
-	for _, f := range archive.Files {
-		want[f.Name] = string(f.Data)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }

@@ -1,76 +1,28 @@
 package chunks_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
-
 	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/goldentest"
 	"sidenote/rewrite/tokens"
 )
-
-var update = flag.Bool("update", false, "rewrite the want* parts of the golden files")
 
 // A golden file holds chunks.json, optionally rules.json (Rules of a policy), and one or more
 // context*.json. For each of those, want* is the result, counted with o200k_base.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no golden files: %v", err)
-	}
 	counter := encoding(t, "o200k_base")
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { golden(t, counter, file) })
-	}
-}
-
-func golden(t *testing.T, counter tokens.Counter, file string) {
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(bytes.TrimSpace(archive.Comment)) == 0 {
-		t.Fatal("a golden file says on top why it exists")
-	}
-	given := map[string][]byte{}
-	var kept []txtar.File
-	for _, f := range archive.Files {
-		given[f.Name] = f.Data
-		if !strings.HasPrefix(f.Name, "want") {
-			kept = append(kept, f)
+	goldentest.Each(t, "testdata", func(t *testing.T, a *goldentest.Archive) {
+		b := builder(t, counter, a.Get("rules.json"))
+		for _, f := range a.Files {
+			if suffix, ok := strings.CutPrefix(f.Name, "context"); ok {
+				a.Set("want"+strings.TrimSuffix(suffix, ".json"), outcome(b, a.Get("chunks.json"), f.Data))
+			}
 		}
-	}
-	b := builder(t, counter, given["rules.json"])
-	asked := 0
-	for _, f := range kept[:len(kept):len(kept)] {
-		suffix, ok := strings.CutPrefix(f.Name, "context")
-		if !ok {
-			continue
-		}
-		asked++
-		want := txtar.File{Name: "want" + strings.TrimSuffix(suffix, ".json"), Data: []byte(outcome(b, given["chunks.json"], f.Data))}
-		kept = append(kept, want)
-		if diff := cmp.Diff(string(given[want.Name]), string(want.Data)); diff != "" && !*update {
-			t.Errorf("%s (-want +got):\n%s", want.Name, diff)
-		}
-	}
-	if asked == 0 {
-		t.Fatal("no context*.json")
-	}
-	if *update {
-		archive.Files = kept
-		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }
 
 // encoding returns the counter of that name.

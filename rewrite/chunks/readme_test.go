@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/goldentest"
 )
 
 // The loop in the README is correct: each list of chunks yields the messages below it.
@@ -21,19 +22,11 @@ func TestReadme(t *testing.T) {
 	}
 	b := &chunks.Builder{Counter: encoding(t, "o200k_base")}
 	fresh, at := "", 0
-	for i, m := range turns {
-		want, got := string(page[m[4]:m[5]]), outcome(b, page[m[2]:m[3]], []byte("{}"))
-		if got != want && !*update {
-			t.Errorf("turn %d: got\n%s", i+1, got)
-		}
-		fresh += string(page[at:m[4]]) + got
+	for _, m := range turns {
+		fresh += string(page[at:m[4]]) + outcome(b, page[m[2]:m[3]], []byte("{}"))
 		at = m[5]
 	}
-	if *update {
-		if err := os.WriteFile("README.md", []byte(fresh+string(page[at:])), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	goldentest.Text(t, "README.md", fresh+string(page[at:]))
 	for _, name := range []string{"system", "agent", "workflow", "delegation", "environment", "working_flow", "output", "custom"} {
 		if !strings.Contains(string(page), "| `"+name+"` | `") {
 			t.Errorf("the table has no row of %s", name)

@@ -3,71 +3,35 @@ package staged_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/goldentest"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/staged"
 	"sidenote/rewrite/tokens"
 )
 
-var update = flag.Bool("update", false, "rewrite the want parts of the golden files")
-
 // A golden file holds a client's request and calls of stages, each with the body sent to the
 // upstream.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no golden files: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { golden(t, file) })
-	}
-}
-
-func golden(t *testing.T, file string) {
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(bytes.TrimSpace(archive.Comment)) == 0 {
-		t.Fatal("a golden file says on top why it exists")
-	}
-	got := &txtar.Archive{Comment: archive.Comment}
-	var req *chat.Request
-	for _, f := range archive.Files {
-		switch {
-		case f.Name == "request.json":
-			req = parse(t, string(f.Data))
-			if why := staged.Read(req).Unfit(); why != "" {
-				t.Fatal(why)
-			}
-			got.Files = append(got.Files, f)
-		case strings.HasPrefix(f.Name, "call"):
-			body := staged.Read(req).Body(nil, readCall(t, f.Data))
-			if _, err := chat.Parse(body); err != nil {
-				t.Errorf("%v: %s", err, body)
-			}
-			got.Files = append(got.Files, f, txtar.File{Name: strings.Replace(f.Name, "call", "want", 1), Data: fmt.Appendf(nil, "%s\n", body)})
+	goldentest.Each(t, "testdata", func(t *testing.T, a *goldentest.Archive) {
+		req := staged.Read(parse(t, string(a.Get("request.json"))))
+		if why := req.Unfit(); why != "" {
+			t.Fatal(why)
 		}
-	}
-	if *update {
-		if err := os.WriteFile(file, txtar.Format(got), 0o644); err != nil {
-			t.Fatal(err)
+		for _, f := range a.Files {
+			if suffix, ok := strings.CutPrefix(f.Name, "call"); ok {
+				body := req.Body(nil, readCall(t, f.Data))
+				if _, err := chat.Parse(body); err != nil {
+					t.Errorf("%v: %s", err, body)
+				}
+				a.Set("want"+suffix, string(body)+"\n")
+			}
 		}
-		return
-	}
-	if want, have := txtar.Format(archive), txtar.Format(got); !bytes.Equal(want, have) {
-		t.Errorf("got\n%s\nwant\n%s", have, want)
-	}
+	})
 }
 
 func readCall(t *testing.T, data []byte) (c staged.Call) {

@@ -1,29 +1,19 @@
 package staged_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/goldentest"
 	"sidenote/rewrite/staged"
 )
 
 // Whatever a fit request contains, the request of a stage is valid and ends with the stage's
 // prompt; reading it never panics.
 func FuzzBody(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		f.Fatalf("no golden files: %v", err)
-	}
-	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(archive.Files[0].Data, true)
+	for _, a := range goldentest.Load(f, "testdata") {
+		f.Add(a.Get("request.json"), true)
 	}
 	f.Add([]byte(`{"\u006dodel":"m","messages":[{"role":"user","content":"a\ud83d\ude42\u2028b"}],"stop":null}`), false)
 	stage := &staged.Stage{Name: "s", Model: "m", MaxTokens: 7}

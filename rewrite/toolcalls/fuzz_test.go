@@ -4,15 +4,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"golang.org/x/tools/txtar"
-
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/goldentest"
 	"sidenote/rewrite/toolcalls"
 )
 
@@ -25,21 +23,16 @@ func FuzzRestore(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add([]byte(asked), encoded)
-	files, _ := filepath.Glob("testdata/golden/*.txtar")
-	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, a := range goldentest.Load(f, "testdata/golden") {
 		var turns []*toolcalls.Turn
-		if err := json.Unmarshal(archive.Files[1].Data, &turns); err != nil {
+		if err := json.Unmarshal(a.Get("turns.json"), &turns); err != nil {
 			f.Fatal(err)
 		}
 		for _, turn := range turns {
 			if turn != nil {
 				encoded, _ = turn.Encode()
 			}
-			f.Add(archive.Files[0].Data, encoded)
+			f.Add(a.Get("request.json"), encoded)
 		}
 	}
 	f.Fuzz(func(t *testing.T, body, encoded []byte) {

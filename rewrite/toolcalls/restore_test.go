@@ -4,21 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/goldentest"
 	"sidenote/rewrite/toolcalls"
 	"sidenote/rewrite/toolcalls/toolcallstest"
 )
-
-var update = flag.Bool("update", false, "write what is wanted of golden files")
 
 // read parses a request of a test.
 func read(t interface {
@@ -47,42 +41,24 @@ func apply(body []byte, insertions []toolcalls.Insertion) []byte {
 // Each file has a request, the turns stored for it, oldest first (null if missing), and the
 // request sent to the upstream.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/golden/*.txtar")
-	if err != nil || len(files) < 8 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, want := archive.Files[0].Data, &archive.Files[2].Data
-			var turns []*toolcalls.Turn
-			if err := json.Unmarshal(archive.Files[1].Data, &turns); err != nil {
-				t.Fatal(err)
-			}
-			h := read(t, body)
-			if len(turns) != len(h.Keys()) {
-				t.Fatalf("%d turns may be restored, the file has %d", len(h.Keys()), len(turns))
-			}
-			before := toolcallstest.Check(body)
-			insertions, _ := h.Restore(turns)
-			got := apply(body, insertions)
-			if err := toolcallstest.Check(got); err != nil && before == nil {
-				t.Errorf("the upstream refuses it: %v", err)
-			}
-			if *update {
-				*want = got
-				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if !bytes.Equal(got, *want) {
-				t.Errorf("got\n%s\nwant\n%s", got, *want)
-			}
-		})
-	}
+	goldentest.Each(t, "testdata/golden", func(t *testing.T, a *goldentest.Archive) {
+		body := a.Get("request.json")
+		var turns []*toolcalls.Turn
+		if err := json.Unmarshal(a.Get("turns.json"), &turns); err != nil {
+			t.Fatal(err)
+		}
+		h := read(t, body)
+		if len(turns) != len(h.Keys()) {
+			t.Fatalf("%d turns may be restored, the file has %d", len(h.Keys()), len(turns))
+		}
+		before := toolcallstest.Check(body)
+		insertions, _ := h.Restore(turns)
+		got := apply(body, insertions)
+		if err := toolcallstest.Check(got); err != nil && before == nil {
+			t.Errorf("the upstream refuses it: %v", err)
+		}
+		a.Set("want.json", string(got))
+	})
 }
 
 const asked = `{"messages":[{"role":"user","content":"?"},{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"app","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}]}`

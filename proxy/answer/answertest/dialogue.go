@@ -2,13 +2,12 @@ package answertest
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
+	"sidenote/rewrite/goldentest"
 )
 
 // A Dialogue is a scripted exchange between a client and an upstream, round by round. As a file it
@@ -26,7 +25,6 @@ import (
 //	wait                                 send nothing more until the client leaves
 type Dialogue struct {
 	Name    string
-	Comment string
 	Request []byte
 	Answers []Answer
 	Others  map[string][]byte // sections with other names
@@ -46,29 +44,10 @@ type Answer struct {
 // A Call is a tool call.
 type Call struct{ ID, Name, Arguments string } // if ID is "", the server generates one
 
-// Load reads the dialogues in the files *.txtar of a folder.
-func Load(t testing.TB, folder string) []Dialogue {
+// Read reads a dialogue.
+func Read(t testing.TB, archive *goldentest.Archive) Dialogue {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no dialogues in %s: %v", folder, err)
-	}
-	dialogues := make([]Dialogue, len(files))
-	for i, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
-		if dialogues[i], err = read(name, archive); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-	}
-	return dialogues
-}
-
-func read(name string, archive *txtar.Archive) (Dialogue, error) {
-	d := Dialogue{Name: name, Comment: string(archive.Comment), Others: map[string][]byte{}}
+	d := Dialogue{Name: archive.Name, Others: map[string][]byte{}}
 	for _, file := range archive.Files {
 		switch file.Name {
 		case "request":
@@ -76,14 +55,14 @@ func read(name string, archive *txtar.Archive) (Dialogue, error) {
 		case "answer":
 			a, err := ParseAnswer(string(file.Data))
 			if err != nil {
-				return d, fmt.Errorf("answer %d: %w", len(d.Answers)+1, err)
+				t.Fatalf("%s: answer %d: %v", d.Name, len(d.Answers)+1, err)
 			}
 			d.Answers = append(d.Answers, a)
 		default:
 			d.Others[file.Name] = file.Data
 		}
 	}
-	return d, nil
+	return d
 }
 
 // ParseAnswer parses an answer in the format described at Dialogue.

@@ -17,6 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"sidenote/proxy/answer/answertest"
+	"sidenote/rewrite/goldentest"
 )
 
 // A client plays a dialogue to its end like an application, with the official SDK: it answers each
@@ -69,7 +70,8 @@ func (c *client) reply(answer openai.ChatCompletion) {
 // The official SDK reads each dialogue correctly, however the server encodes it. Habits that it
 // does not support are in TestHabits.
 func TestDialogues(t *testing.T) {
-	for _, d := range answertest.Load(t, "testdata") {
+	for _, a := range goldentest.Load(t, "testdata") {
+		d := answertest.Read(t, a)
 		for _, h := range answertest.Habits() {
 			for _, stream := range []bool{false, true} {
 				if h.NoIDs || stream && (h.NoIndex || h.SameIndex) {
@@ -340,8 +342,8 @@ func TestParseAnswer(t *testing.T) {
 			t.Errorf("%s: %+v %v", line, a, err)
 		}
 	}
-	for _, d := range answertest.Load(t, "testdata") {
-		if d.Name == "mixed" && (len(d.Answers) != 3 || d.Answers[0].Text != "Ich schaue nach …\n我来查 😀." || string(d.Others["client"]) != "anything\n" || !json.Valid(d.Request) || d.Comment == "") {
+	for _, a := range goldentest.Load(t, "testdata") {
+		if d := answertest.Read(t, a); d.Name == "mixed" && (len(d.Answers) != 3 || d.Answers[0].Text != "Ich schaue nach …\n我来查 😀." || string(d.Others["client"]) != "anything\n" || !json.Valid(d.Request)) {
 			t.Errorf("%+v", d)
 		}
 	}

@@ -1,10 +1,7 @@
 package chunk_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,16 +9,14 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"pgregory.net/rapid"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/rewrite/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // bytesCounter counts one token per byte, so that a chunk has at most 400 bytes.
 type bytesCounter struct{}
@@ -42,41 +37,15 @@ func cut(t testing.TB, id, text string) []retrieval.Source {
 	return slices.Collect(c.All())
 }
 
-// Each file contains a document and its chunks; its comment explains its purpose. Run with -update
-// to write the results.
+// Each file contains a document and its chunks; its comment explains its purpose.
 func TestChunks(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("golden files: %v, %v", files, err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			a, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want, got strings.Builder
-			for _, f := range a.Files[1:] {
-				fmt.Fprintf(&want, "-- %s --\n%s", f.Name, f.Data)
-			}
-			files := a.Files[:1:1]
-			for _, c := range cut(t, a.Files[0].Name, string(a.Files[0].Data)) {
-				f := txtar.File{Name: strings.TrimSpace(fmt.Sprintf("%d %s | %s", c.Chunk, c.Name, c.Section)), Data: []byte(c.Text + "\n")}
-				fmt.Fprintf(&got, "-- %s --\n%s", f.Name, f.Data)
-				files = append(files, f)
-			}
-			if *update {
-				a.Files = files
-				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(want.String(), got.String()); diff != "" {
-				t.Errorf("chunks (-want +got):\n%s", diff)
-			}
-		})
-	}
+	goldentest.Each(t, "testdata", func(t *testing.T, a *goldentest.Archive) {
+		a.Files = a.Files[:1]
+		for _, c := range cut(t, a.Files[0].Name, string(a.Files[0].Data)) {
+			name := strings.TrimSpace(fmt.Sprintf("%d %s | %s", c.Chunk, c.Name, c.Section))
+			a.Files = append(a.Files, txtar.File{Name: name, Data: []byte(c.Text + "\n")})
+		}
+	})
 }
 
 // Whatever a document consists of, nothing is lost, only heads of tables and fences of code are

@@ -1,29 +1,18 @@
 package extract_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"sidenote/retrieval/knowledge/extract"
+	"sidenote/rewrite/goldentest"
 )
 
 // fuzz checks what holds for every file: texts are text, keys are distinct, and limits are kept.
 func fuzz(f *testing.F, format extract.Format, name string) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		if in := txtar.Parse(raw).Files[0]; extract.Of(in.Name) == format {
+	for _, a := range goldentest.Load(f, "testdata") {
+		if in := a.Files[0]; extract.Of(in.Name) == format {
 			f.Add(in.Data)
 		}
 	}

@@ -2,46 +2,22 @@ package extract_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"sidenote/retrieval/knowledge/extract"
+	"sidenote/rewrite/goldentest"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 // Each file contains a realistic file and its documents; for code, the parts with their
-// declarations. Run with -update to write the results.
+// declarations.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("golden files: %v, %v", files, err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			a, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := txtar.Archive{Comment: a.Comment, Files: append(a.Files[:1:1], read(t, a.Files[0])...)}
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(&got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(txtar.Format(a)), string(txtar.Format(&got))); diff != "" {
-				t.Errorf("documents (-want +got):\n%s", diff)
-			}
-		})
-	}
+	goldentest.Each(t, "testdata", func(t *testing.T, a *goldentest.Archive) {
+		a.Files = append(a.Files[:1], read(t, a.Files[0])...)
+	})
 }
 
 // read returns the documents of a file, in the form of golden files.

@@ -2,10 +2,8 @@ package config_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -18,24 +16,14 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/strictyaml"
+	"sidenote/rewrite/goldentest"
 )
-
-var update = flag.Bool("update", false, "write CONFIG.md")
 
 const page = "../../CONFIG.md"
 
-// CONFIG.md is up to date with the table of keys.
-func TestPageIsUpToDate(t *testing.T) {
-	want := config.Page()
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if read(t, page) != want {
-		t.Error("CONFIG.md is stale; go test ./cmd/sidenote/internal/config -run Page -update writes it")
-	}
-}
+// CONFIG.md is up to date with the table of keys. If not,
+// go test ./cmd/sidenote/internal/config -run Page -update writes it.
+func TestPageIsUpToDate(t *testing.T) { goldentest.Text(t, page, config.Page()) }
 
 // property returns the schema of a key such as "policies.NAME.overrides[].models".
 func property(doc map[string]any, key string) map[string]any {

@@ -3,25 +3,19 @@ package demo_test
 import (
 	"bufio"
 	"encoding/json"
-	"flag"
 	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/rewrite"
+	"sidenote/rewrite/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden screens")
 
 func TestCorpus(t *testing.T) {
 	files, err := fs.Glob(demo.Corpus(), "*.md")
@@ -225,7 +219,7 @@ func TestScreens(t *testing.T) {
 		"nothing": {nothing, demo.Look{}}, "wide": {wide, demo.Look{}},
 	} {
 		got := demo.Render(c.story, c.look)
-		golden(t, name, got)
+		goldentest.Text(t, "testdata/"+name+".golden", got)
 		if lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n"); !c.look.Full {
 			if len(lines) > 40 {
 				t.Errorf("%s: %d lines", name, len(lines))
@@ -237,23 +231,6 @@ func TestScreens(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got):\n%s", name, d)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/rewrite"
+	"sidenote/rewrite/goldentest"
 )
 
 // stagedStory returns the story of a question that a stub answered by the stages of a preset.
@@ -52,7 +53,7 @@ func TestStagedScreens(t *testing.T) {
 		"staged_long": {long, demo.Look{}}, "staged_none": {&demo.StagedStory{Question: "Q", Preset: "medical"}, demo.Look{}},
 	} {
 		got := demo.RenderStaged(c.story, c.look)
-		golden(t, name, got)
+		goldentest.Text(t, "testdata/"+name+".golden", got)
 		if c.look.Full {
 			continue
 		}

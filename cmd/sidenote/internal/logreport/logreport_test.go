@@ -6,12 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -27,9 +24,8 @@ import (
 	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/goldentest"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
@@ -143,29 +139,12 @@ plain text
 	r := read(t, &logreport.Tally{Prices: prices, Since: noon.Add(-time.Minute)}, text)
 	var page bytes.Buffer
 	r.Print(&page)
-	golden(t, "day.txt", page.Bytes())
+	goldentest.Text(t, "testdata/day.txt", page.String())
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "day.json", append(data, '\n'))
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
+	goldentest.Text(t, "testdata/day.json", string(data)+"\n")
 }
 
 // Two halves of a log add up to the whole, also if compressed or prefixed by a collector.
