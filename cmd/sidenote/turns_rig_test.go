@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -53,13 +52,7 @@ func newDesk(t *testing.T, habit answertest.Habit, more string, answers ...[]str
 		d.Answers = append(d.Answers, a)
 	}
 	up := answertest.Start(t, d, habit)
-	chats := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost { // and not when a process looks whether it is there
-			up.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(chats.Close)
-	config := fmt.Sprintf("upstream: %s/v1\nknowledge: {handbook: %q}\n%s", chats.URL, handbook(t), more)
+	config := fmt.Sprintf("upstream: %s/v1\nknowledge: {handbook: %q}\n%s", up.URL, handbook(t), more)
 	if !strings.Contains(more, "policies:") {
 		config += "policies: {default: {mode: tools}}\n"
 	}
