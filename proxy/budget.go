@@ -63,7 +63,7 @@ func budgetError(life context.Context, err error) error {
 	}
 	if unpriced, ok := errors.AsType[*priceError](err); ok {
 		return &tenant.APIError{Reason: report.ReasonNoPrice, Param: "model", Message: fmt.Sprintf(
-			"The model `%s` has no price here and your spending is limited; use a model that has a price.", tenant.Shortened(unpriced.Model))}
+			"The model `%s` has no configured price and your spending is limited; use a model with a price.", tenant.Shortened(unpriced.Model))}
 	}
 	return &tenant.APIError{Reason: report.ReasonLedger, Message: "Your remaining limits cannot be read at the moment; try again.", Err: err}
 }
@@ -153,7 +153,7 @@ func (x *exchange) reserveRelayed(body []byte) error {
 func checkBudgets(tenants map[string]*tenant.Policy, budgets *budget.Meter) error {
 	for name, p := range tenants {
 		if p.Budget.Limited() && budgets == nil {
-			return fmt.Errorf("tenant %q has limits, and there is no ledger", name)
+			return fmt.Errorf("tenant %q has limits, but no budget ledger is configured", name)
 		}
 	}
 	return nil

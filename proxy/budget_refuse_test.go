@@ -152,7 +152,7 @@ func TestBudgetWithoutAPrice(t *testing.T) {
 			if resp.StatusCode != c.status {
 				t.Errorf("%d %s", resp.StatusCode, body)
 			}
-			if want := `{"error":{"message":"The model ` + "`unheard-of`" + ` has no price here and your spending is limited; use a model that has a price.","type":"invalid_request_error","param":"model","code":"no_price"}}`; c.status == 403 && body != want {
+			if want := `{"error":{"message":"The model ` + "`unheard-of`" + ` has no configured price and your spending is limited; use a model with a price.","type":"invalid_request_error","param":"model","code":"no_price"}}`; c.status == 403 && body != want {
 				t.Error(body)
 			}
 			g.reports.next(t)

@@ -229,7 +229,7 @@ func (e *StageError) Error() string {
 	why := "failed: " + string(e.Stage.Outcome)
 	switch e.Stage.Outcome {
 	case report.StageConnect:
-		why = "could not be sent to its upstream"
+		why = "could not reach its upstream"
 	case report.StageLimited, report.StageRefused, report.StageServer:
 		why = fmt.Sprintf("was answered with status %d by its upstream", e.Stage.Status)
 	case report.StageTimeout:
@@ -237,11 +237,11 @@ func (e *StageError) Error() string {
 	case report.StageBroken:
 		why = "broke off"
 	case report.StageInvalid:
-		why = "got no answer to a chat from its upstream"
+		why = "got an answer from its upstream that is not a chat completion"
 	case report.StageSilent:
 		why = "got an answer without text"
 	case report.StageNoMemory:
-		why = "had no memory for its answer"
+		why = "was short of memory for its answer"
 	}
 	return fmt.Sprintf("Stage %d of %d, %s, %s.", e.Stage.At, e.Of, e.Stage.Name, why)
 }

@@ -267,9 +267,9 @@ func (x *exchange) relayChat(a *attempt) error {
 // noSources returns the error for a request whose policy requires sources, when not all knowledge
 // could be searched.
 func noSources(res *rewrite.Result) *tenant.APIError {
-	message := "The sources that every answer here must rest on are not available; try again."
+	message := "Your policy requires sources, and they are not available; try again."
 	if len(res.Retrieval.Sources) > 0 {
-		message = "Not all of the knowledge that every answer here must rest on could be searched; try again."
+		message = "Your policy requires a search of all knowledge bases, and some could not be searched; try again."
 	}
 	return &tenant.APIError{Reason: res.Reason, Message: message}
 }

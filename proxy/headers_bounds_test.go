@@ -97,7 +97,7 @@ func TestHeaderOptionsAtTheirBounds(t *testing.T) {
 		for _, other := range []string{"Sidenote-Mode: off", "Sidenote-Knowledge: a", "Sidenote-Context-Tokens: 1", "Sidenote-Query: x"} {
 			_, err := tenant.ReadHeaderOptions(head(t, line, "Host: h", other), false)
 			var e *rewrite.OptionError
-			if twice := errors.As(err, &e) && e.Reason == "stands twice"; twice != (line == other) || !twice && err != nil {
+			if twice := errors.As(err, &e) && e.Reason == "is repeated"; twice != (line == other) || !twice && err != nil {
 				t.Errorf("%s and %s: %v", line, other, err)
 			}
 		}

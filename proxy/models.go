@@ -33,7 +33,7 @@ func (q *request) checkTargetModels() error {
 func (q *request) checkQuery() error {
 	_, query, _ := bytes.Cut(q.ctx.Request.Header.RequestURI(), []byte("?"))
 	if text, err := url.QueryUnescape(string(query)); err != nil || strings.Contains(strings.ToLower(text), "model") {
-		return &tenant.APIError{Reason: report.ReasonPath, Message: "The query could name a model; name it in the body only."}
+		return &tenant.APIError{Reason: report.ReasonPath, Message: "The query string must not name a model; name it in the body only."}
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (q *request) checkModels(body []byte) error {
 		return err
 	}
 	if len(names) == 0 && len(q.target.PathModels()) == 0 {
-		return &tenant.APIError{Reason: report.ReasonModel, Message: "The request names no model, and your key is for some models only; name one in the field model."}
+		return &tenant.APIError{Reason: report.ReasonModel, Message: "The request names no model, but your key is limited to certain models; set the field model."}
 	}
 	return q.policy.Models.Allow(names...)
 }
@@ -114,7 +114,7 @@ func formType(h *fasthttp.RequestHeader) (kind, boundary string, err error) {
 	}
 	return "", "", &chat.Error{
 		Reason: rewrite.ReasonNotJSON, Param: fasthttp.HeaderContentType,
-		Message: fmt.Sprintf("The body's Content-Type is %q, in which it cannot be told which model the body names; send %s, or a form as %s.",
+		Message: fmt.Sprintf("The model cannot be read from a body of Content-Type %q; send %s, or a form as %s.",
 			bytes.Join(all, []byte(", ")), formJSON, Form),
 	}
 }
@@ -150,7 +150,7 @@ func formModels(body []byte, boundary string) (names []string, err error) {
 		}
 		value, err := io.ReadAll(io.LimitReader(part, maxModelNameForm+1))
 		if err != nil || len(value) > maxModelNameForm || field != "model" || len(names) > 0 || part.FileName() != "" {
-			return nil, badForm("the field model is long, a file, spelled otherwise, or there twice")
+			return nil, badForm("the field model is too long, a file, misspelled or repeated")
 		}
 		names = append(names, string(value))
 	}
@@ -173,5 +173,5 @@ func fieldName(part *multipart.Part) (string, error) {
 }
 
 func badForm(what string) *chat.Error {
-	return &chat.Error{Reason: rewrite.ReasonAmbiguous, Message: "The body is not a form of which it can be told which model it names: " + what + "."}
+	return &chat.Error{Reason: rewrite.ReasonAmbiguous, Message: "The model cannot be read from the form: " + what + "."}
 }

@@ -53,7 +53,7 @@ func (s *Server) admit(q *request, now time.Time) error {
 		ctx.SetConnectionClose()
 		return &tenant.APIError{Reason: report.ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}
 	case bytes.Contains(ctx.RequestURI(), []byte(tenant.KeyPrefix)): // the upstream would see the key
-		return &tenant.APIError{Reason: report.ReasonCredentials, Message: "The URL holds a key of Sidenote's; send it in the header Authorization as a bearer token."}
+		return &tenant.APIError{Reason: report.ReasonCredentials, Message: "The URL contains a Sidenote key; send it in the header Authorization as a bearer token."}
 	}
 	return nil
 }

@@ -436,7 +436,7 @@ func (x *exchange) rememberRefused(left answer.RefusedEdits, limit services.Refu
 			x.server.edits.Add(key, refusal)
 		}
 	}
-	x.server.log.Warn("upstream refuses edits of a request; they are left out for an hour", "id", x.report.ID, "upstream", x.upstream.name, "model", tenant.Shortened(model), "edits", left.String())
+	x.server.log.Warn("upstream rejects edits that Sidenote makes; they are left out for an hour", "id", x.report.ID, "upstream", x.upstream.name, "model", tenant.Shortened(model), "edits", left.String())
 }
 
 // withEffort extends the key of a model's chats by the reasoning effort of req.

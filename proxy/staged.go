@@ -58,7 +58,7 @@ func (x *exchange) fitStages(req *chat.Request, p *rewrite.Policy) (*staged.Requ
 	}
 	p.Mode, x.report.StagesSkipped = rewrite.Inject, string(why)
 	if x.policy.Stages.RefuseUnfit {
-		return nil, &tenant.APIError{Reason: report.ReasonUnfit, Message: "Here every chat is answered in stages, which this one cannot be: " + why.Explained() + "."}
+		return nil, &tenant.APIError{Reason: report.ReasonUnfit, Message: "Your policy answers every chat in stages, and this one cannot be: " + why.Explained() + "."}
 	}
 	return nil, nil
 }

@@ -268,7 +268,7 @@ type Locator interface {
 
 // The errors of a Locator.
 var (
-	ErrGone  = fmt.Errorf("the generation that was searched is gone: %w", ErrUnavailable)
+	ErrGone  = fmt.Errorf("the searched generation no longer exists: %w", ErrUnavailable)
 	ErrNoHit = errors.New("no such chunk")
 )
 
@@ -380,7 +380,7 @@ func (p *Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, 
 		all.of = append(all.of, located{refs, texts})
 	}
 	if found < len(hits) { // cached entries may name any base
-		return nil, fmt.Errorf("of another base: %w", ErrNoHit)
+		return nil, fmt.Errorf("source of a base that was not searched: %w", ErrNoHit)
 	}
 	if len(all.of) == 1 {
 		return all.of[0].texts, nil

@@ -361,7 +361,7 @@ func (p *Prepare) Find(ctx context.Context, q *Query, res *Result) error {
 	}
 	if len(ready) == 0 {
 		*res = Result{Bases: indexing, Reason: p.unready(indexing), Partial: true, Cache: CacheOff}
-		return fmt.Errorf("first index of %d bases not whole (%s): %w", len(indexing), res.Reason, ErrUnavailable)
+		return fmt.Errorf("first index of %d bases is incomplete (%s): %w", len(indexing), res.Reason, ErrUnavailable)
 	}
 	q.Bases, q.Settings = ready, q.Settings.orDefaults()
 	err := p.search(ctx, q, res)

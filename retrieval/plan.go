@@ -51,7 +51,7 @@ type Planner interface {
 // The errors of Planners, besides those of their services.
 var (
 	ErrNotAsked = errors.New("no model was asked")
-	ErrBadPlan  = errors.New("the answer is no plan")
+	ErrBadPlan  = errors.New("the model's answer is not a plan")
 )
 
 // PlanReason is the outcome of planning. It is a closed list and a metric label.

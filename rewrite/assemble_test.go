@@ -100,14 +100,14 @@ func TestRefused(t *testing.T) {
 	const ok = `{"id":"a","type":"custom","content":"x"}`
 	for state, want := range map[string]string{
 		`[]`:          `the state is an array, not an object`,
-		`{"chunks":[`: `body is not JSON: it ends where a value should stand`,
+		`{"chunks":[`: `body is not JSON: it ends where a value is expected`,
 		`{}`:          `chunks: missing, and there are neither components nor sources`,
 		`{"chunks":null,"components":null,"sources":null,"context":{}}`: `chunks: missing, and there are neither components nor sources`,
 		`{"sources":[{"text":"x"}],"as_given":"yes"}`:                   `as_given: a string, not true or false`,
 		`{"sources":[{"text":"x"}],"context":{"fit":"best"}}`:           `context.fit: "best" is not a way to fit; use first, recent or priority`,
 		`{"sources":[{"text":"x"},{"text":"x","arm":"graph"}]}`:         `sources[1].arm: "graph" is not an arm; use bm25 or vector`,
 		`{"sources":[{"text":"x","arm":1}]}`:                            `sources[0].arm: number, not a string`,
-		`{"chunks":[],"chunks":[]}`:                                     `chunks: stands twice`,
+		`{"chunks":[],"chunks":[]}`:                                     `chunks: is repeated`,
 		`{"chunks":[],"messages":[]}`:                                   `messages: unknown field; use model, chunks, context, components, context_tokens, sources or as_given`,
 		`{"chunks":[{"id":"a","type":"custom","content":null}]}`:        `chunks[0].content: null; a content is a string or any other JSON value`,
 		`{"chunks":[{"id":"a","type":"custom","content":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}]}`: `chunks[0].content: nested too deep`,

@@ -70,7 +70,7 @@ func (rw *Rewriter) InsertChunks(p Policy, req *chat.Request, o Options) (Policy
 	whole, err := chat.Parse(ApplyEdits(nil, req.Body, taken.edits))
 	if err != nil {
 		if o.ChunkResult = taken; req.Empty && len(o.Chunks) > 0 {
-			err = &OptionError{"sidenote.chunks", "none of them is in a message, and there are no messages"}
+			err = &OptionError{"sidenote.chunks", "no chunk fits, and the request has no other messages"}
 		}
 		return p, req, o, err
 	}

@@ -232,7 +232,7 @@ func read(object []byte, model string) (s state, err error) {
 		switch value := r.Value(); {
 		case err != nil:
 		case given[name] != nil:
-			err = &OptionError{Param: name, Reason: "stands twice"}
+			err = &OptionError{Param: name, Reason: "is repeated"}
 		case !slices.Contains(fields(), name):
 			all := fields()
 			err = &OptionError{Param: fmt.Sprintf("%.64s", name), Reason: "unknown field; use " + strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]}

@@ -28,7 +28,7 @@ func ReadOptions(r *chat.Request) (Options, error) {
 	case f == (chat.Field{}):
 		return Options{}, nil
 	case f.Twice:
-		return Options{}, wrong("sidenote", "stands twice")
+		return Options{}, wrong("sidenote", "is repeated")
 	}
 	o := optionReader{Reader: chat.NewReader(raw)}
 	switch k := o.Kind(); k {
@@ -91,7 +91,7 @@ func (o *optionReader) members(at string, member func(param, name string)) {
 		case !slices.Contains(names, name):
 			names = append(names, name)
 		case o.twice == nil:
-			o.twice = wrong(at+name, fmt.Sprintf("key %q stands twice in one object", name))
+			o.twice = wrong(at+name, fmt.Sprintf("key %q is repeated in one object", name))
 		}
 		member(at+name, name)
 	})
@@ -209,7 +209,7 @@ func (o *optionReader) components(param string) {
 		at := fmt.Sprintf("%s[%d]", param, n)
 		c := o.component(at)
 		if names[c.Name] {
-			o.wrong(at+".name", "%q stands twice", c.Name)
+			o.wrong(at+".name", "%q is repeated", c.Name)
 		}
 		names[c.Name] = true
 		o.Options.Components = append(o.Options.Components, c)

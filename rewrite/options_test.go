@@ -87,7 +87,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		{`{"mode":5}`, `sidenote.mode: a number, not a string`},
 		{`{"a":1,"mode":5}`, `sidenote.a: unknown option; use mode, knowledge, context_tokens, query, filters, components, chunks or context`},
 		{`{"chunks":{"a":[1]},"mode":5}`, `sidenote.chunks: an object, not an array`},
-		{`{"mode":"off","mode":"off"}`, `sidenote.mode: key "mode" stands twice in one object`},
+		{`{"mode":"off","mode":"off"}`, `sidenote.mode: key "mode" is repeated in one object`},
 		{`{"query":null}`, `sidenote.query: null, not a string`},
 		{`{"query":"` + strings.Repeat("q", 8193) + `"}`, `sidenote.query: 8193 bytes; at most 8192`},
 		{`{"query":"` + "\xff" + `"}`, `sidenote: not valid UTF-8`},
@@ -106,8 +106,8 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		{`{"components":[["a"]],"x":1}`, component + `: an array, not an object`},
 		{`{"components":` + times(17, `{"name":"c%d","text":"x"}`) + `}`, `sidenote.components: more than 16 components`},
 		{`{"components":` + times(18, `{"name":"c%d","text":"x"}`) + `}`, `sidenote.components: more than 16 components`},
-		{`{"components":[{"name":"a","text":"x"},{"name":"b","text":"x"},{"name":"a","text":"y"}]}`, `sidenote.components[2].name: "a" stands twice`},
-		{`{"components":[{"name":"a","text":"x","name":"b"}]}`, component + `.name: key "name" stands twice in one object`},
+		{`{"components":[{"name":"a","text":"x"},{"name":"b","text":"x"},{"name":"a","text":"y"}]}`, `sidenote.components[2].name: "a" is repeated`},
+		{`{"components":[{"name":"a","text":"x","name":"b"}]}`, component + `.name: key "name" is repeated in one object`},
 		{`{"components":[{"name":"a","text":"x","x":{"y":1}}]}`, component + `.x: unknown field; use name, text, priority or truncatable`},
 		{`{"components":[{"text":"x"}]}`, component + `.name: "" is not a name: ` + names},
 		{`{"components":[{"name":"A","text":""}]}`, component + `.name: "A" is not a name: ` + names},
@@ -122,7 +122,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		{`{"components":[{"name":"a","text":"x","priority":-1}]}`, component + `.priority: -1 is not a whole number from 0 to 100`},
 		{`{"filters":"a"}`, `sidenote.filters: a string, not an object; several filters are joined by {"type": "and", "filters": […]}`},
 		{`{"filters":{"type":"eq","value":1}}`, `sidenote.filters.key: is missing`},
-		{`{},"sidenote":{}`, `sidenote: stands twice`},
+		{`{},"sidenote":{}`, `sidenote: is repeated`},
 	} {
 		req, _ := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}],"sidenote":` + c.field + `,"n":1}`))
 		if _, err := rewrite.ReadOptions(req); err == nil || err.Error() != c.want {

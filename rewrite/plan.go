@@ -106,7 +106,7 @@ func (p *plan) fit(room int) {
 	}) {
 		switch need := e.weighed(); {
 		case full && e.Truncatable:
-			e.leaveOut(ExcludedBelowCut, "below the first that was cut")
+			e.leaveOut(ExcludedBelowCut, "lower priority than what was cut")
 		case need <= room:
 			e.take(Included, e.whole())
 			room -= need

@@ -359,7 +359,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 		case texts.Blank(i):
 			j.skipped = append(j.skipped, outEntry(s, ExcludedNoText, "has no text"))
 		case there != nil && there[i]:
-			j.skipped = append(j.skipped, outEntry(s, ExcludedPresent, "stands in the messages already"))
+			j.skipped = append(j.skipped, outEntry(s, ExcludedPresent, "its text is already in the messages"))
 			count++
 		default:
 			absent = append(absent, *s)

@@ -45,7 +45,7 @@ func parseTemplate(text string) (Template, error) {
 		found := text[at[0]:at[1]]
 		switch {
 		case at[2] < 0:
-			return Template{}, t.problem(at[0], "%q is no placeholder; there are {{CONTEXT}}, {{RULES}} and {{QUERY}}", unknownHole(text[at[0]:]))
+			return Template{}, t.problem(at[0], "%q is not a placeholder; use {{CONTEXT}}, {{RULES}} or {{QUERY}}", unknownHole(text[at[0]:]))
 		case found != contextHole && found != queryHole && found != rulesHole:
 			return Template{}, t.problem(at[0], "%q has a brace beside a placeholder; put a space between them", found)
 		}

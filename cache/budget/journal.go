@@ -204,7 +204,7 @@ func (j *journal) read(notice func(line string)) ([]string, error) {
 		case err != nil:
 			corrupt = cmp.Or(corrupt, fmt.Errorf("%w: %s at byte %d: %w", ErrCorrupt, name, at, err))
 		case number == closed.segment && !closed.is(text):
-			corrupt = cmp.Or(corrupt, fmt.Errorf("%w: %s is not as it was closed: %d bytes are left of %d, %d of them whole", ErrCorrupt, name, len(text), closed.size, at))
+			corrupt = cmp.Or(corrupt, fmt.Errorf("%w: %s was changed after it was closed: %d of %d bytes are left, %d of them in complete records", ErrCorrupt, name, len(text), closed.size, at))
 		case at < len(text) && notice != nil:
 			notice(fmt.Sprintf("%s: the last %d bytes are no whole record and were dropped", name, len(text)-at))
 		}

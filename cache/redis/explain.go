@@ -120,7 +120,7 @@ func (d *DB) deniedLine(op, word, rest string) string {
 func (d *DB) busyLine(word string) string {
 	switch word {
 	case "BUSY":
-		return "busy with somebody's script (BUSY)"
+		return "busy running a script (BUSY)"
 	case "LOADING":
 		return "loading its data (LOADING)"
 	case "MOVED", "ASK":

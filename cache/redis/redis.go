@@ -105,7 +105,7 @@ func Open(o Options) (*DB, error) {
 		}
 		u.TLSConfig.RootCAs = x509.NewCertPool()
 		if !u.TLSConfig.RootCAs.AppendCertsFromPEM(o.CA) {
-			return nil, errors.New("redis: the CA file holds no certificate in PEM form")
+			return nil, errors.New("redis: the CA file contains no PEM certificate")
 		}
 	}
 	d.tune(u, o.PoolSize)

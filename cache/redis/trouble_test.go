@@ -130,7 +130,7 @@ func TestLinesOfReplies(t *testing.T) {
 		"a number":           {":5\r\n", "what answers there does not speak the Redis protocol" + without},
 		"an array":           {"*1\r\n*1\r\n$6\r\n%s\r\n", "what answers there does not speak the Redis protocol" + without},
 		"loading":            {"-LOADING Redis is loading the dataset in memory\r\n", "loading its data (LOADING)" + without},
-		"script":             {"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n", "busy with somebody's script (BUSY)" + without},
+		"script":             {"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n", "busy running a script (BUSY)" + without},
 		"node of a cluster":  {"-MOVED 866 10.0.0.1:6379\r\n", "is one node of a cluster; write redis.url with ?cluster=true" + without},
 		"cluster is down":    {"-CLUSTERDOWN The cluster is down\r\n", "has no master for our keys (CLUSTERDOWN)" + without},
 		"too many clients":   {"-ERR max number of clients reached\r\n", "has too many clients" + without},
@@ -217,7 +217,7 @@ func TestLinesOfServers(t *testing.T) {
 			s.Do("CONFIG", "SET", "busy-reply-threshold", "1")
 			say(t, s, "EVAL", "while true do end", "0")
 			s.WaitFor("BUSY", "GET", "k")
-			return scene{o: at(s.Addr()), line: "busy with somebody's script (BUSY)" + without, end: func() { s.Do("SCRIPT", "KILL") }}
+			return scene{o: at(s.Addr()), line: "busy running a script (BUSY)" + without, end: func() { s.Do("SCRIPT", "KILL") }}
 		},
 		"frozen": func(t *testing.T, s *redistest.Server) scene {
 			s.Stop()

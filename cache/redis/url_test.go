@@ -182,7 +182,7 @@ func TestCheckPrefix(t *testing.T) {
 func TestAuthorities(t *testing.T) {
 	for name, c := range map[string]struct{ url, ca, want string }{
 		"without TLS": {"redis://h", "x", "redis: a CA is of use with rediss:// only"},
-		"no PEM":      {"rediss://h", "x", "redis: the CA file holds no certificate in PEM form"},
+		"no PEM":      {"rediss://h", "x", "redis: the CA file contains no PEM certificate"},
 	} {
 		if _, err := redis.Open(redis.Options{URL: c.url, CA: []byte(c.ca)}); err == nil || err.Error() != c.want {
 			t.Errorf("%s: got %v", name, err)

@@ -47,7 +47,7 @@ func (f adminFlags) client(a *app) (*client.Admin, error) {
 	who := store.Writer(cfg.State.Path)
 	switch {
 	case cfg.Admin.Listen == config.Off:
-		return nil, usageError{errors.New("the admin port is off, so there is nobody to ask; name one by --admin")}
+		return nil, usageError{errors.New("the admin port is off; choose a running instance with --admin")}
 	case f.Admin != "":
 	case who != nil:
 		if err := sameAdmin(cfg, who.Address); err != nil {

@@ -42,7 +42,7 @@ func TestUnmountedVolume(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
-	const gone = "knowledge kb: 2 of 2 files are gone from "
+	const gone = "knowledge kb: 2 of 2 files are missing from "
 	p := serve(t, args...)
 	back := unmounted(t, docs)
 	if said := p.readyz(t, gone+docs); !strings.Contains(said, `"status":"degraded"`) || !strings.Contains(said, "--accept-deletions") {
@@ -52,10 +52,10 @@ func TestUnmountedVolume(t *testing.T) {
 	p.comes(t, "parental leave", "leave.md")
 	p.asks(t, "GET", "/v1/knowledge/kb", "", 200, `"status":"failed"`, `"documents":2`)
 	ingest := []string{"ingest", "--knowledge", "kb=" + docs, "--state", state}
-	start(t, noEnv, ingest...).ends(t, exitFailed, "", "2 of 2 files are gone from "+docs)
+	start(t, noEnv, ingest...).ends(t, exitFailed, "", "2 of 2 files are missing from "+docs)
 	p.stop()
 
-	start(t, noEnv, ingest...).ends(t, exitFailed, "", "2 of 2 files are gone from "+docs)
+	start(t, noEnv, ingest...).ends(t, exitFailed, "", "2 of 2 files are missing from "+docs)
 	again := serve(t, args...)
 	again.readyz(t, gone+docs)
 	again.comes(t, "parental leave", "leave.md")

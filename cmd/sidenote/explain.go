@@ -25,7 +25,7 @@ func (explainCmd) Help() string {
 // Run prints what is recorded of one request.
 func (c *explainCmd) Run(a *app) error {
 	if _, err := ulid.ParseStrict(c.ID); err != nil {
-		return usageError{fmt.Errorf("%q is no id of a request, which the header Sidenote-Id of its answer has", c.ID)}
+		return usageError{fmt.Errorf("%q is not a request id; take it from the response header Sidenote-Id", c.ID)}
 	}
 	at, err := c.client(a)
 	if err != nil {

@@ -95,7 +95,7 @@ func somebodysScript(t *testing.T, s *stage) {
 	r.server.Do("CONFIG", "SET", "lua-time-limit", "100") // then it says so
 	script := r.connect()
 	r.stall(func() { fmt.Fprint(script, "EVAL \"while true do end\" 0\r\n") })
-	r.until("told of the script", func(g glimpse) bool { return g.says("busy with somebody's script") })
+	r.until("told of the script", func(g glimpse) bool { return g.says("busy running a script") })
 	if r.errors("timeout", "busy") == 0 {
 		t.Error("no call was counted")
 	}

@@ -172,8 +172,8 @@ func TestFiltersOfACarelessAPI(t *testing.T) {
 	if got := string(up.last(t).body); !strings.Contains(got, "for public") || strings.Contains(got, "for staff") {
 		t.Errorf("sent %s", got)
 	}
-	p.out.until(t, "does not keep to filters")
-	if code, body := get(t, p.admin+"/readyz"); code != 200 || !strings.Contains(body, `"status":"degraded"`) || !strings.Contains(body, "does not keep to filters") {
+	p.out.until(t, "ignores filters")
+	if code, body := get(t, p.admin+"/readyz"); code != 200 || !strings.Contains(body, `"status":"degraded"`) || !strings.Contains(body, "ignores filters") {
 		t.Errorf("readyz: %d, %s", code, body)
 	}
 }

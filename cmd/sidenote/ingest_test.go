@@ -107,7 +107,7 @@ func TestIngestWaits(t *testing.T) {
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	first.ends(t, exitDone, "kb: 2 files, 2 chunks; 2 new", "for want of an admin port")
+	first.ends(t, exitDone, "kb: 2 files, 2 chunks; 2 new", "it has no admin port")
 }
 
 // A writerFunc is called with what is written.

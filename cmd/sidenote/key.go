@@ -60,9 +60,9 @@ func (keyHashCmd) Run(a *app) error {
 	case key == "":
 		return usageError{errors.New("no key on stdin; pipe one in, as in: printenv KEY | sidenote key hash")}
 	case len(text) > maxKey:
-		return usageError{fmt.Errorf("what stands on stdin is longer than %d bytes; no key is", maxKey)}
+		return usageError{fmt.Errorf("stdin has more than %d bytes; keys are shorter", maxKey)}
 	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return usageError{errors.New("what stands on stdin is not one key: it has spaces, line breaks or other bytes that no header can carry")}
+		return usageError{errors.New("stdin is not a single key: it contains spaces, line breaks or other bytes that a header cannot carry")}
 	}
 	_, err = fmt.Fprintf(a.stdout, "%x\n", sha256.Sum256([]byte(key)))
 	return err

@@ -73,7 +73,7 @@ func baseLine(b explain.Base) string {
 }
 
 type showCmd struct {
-	ID string `arg:"" help:"Of the base."`
+	ID string `arg:"" help:"Id of the base."`
 	baseFlags
 }
 
@@ -113,7 +113,7 @@ func printBase(w io.Writer, b explain.Base) {
 }
 
 type createCmd struct {
-	ID string `arg:"" help:"Of the base: a-z, 0-9, _ and -."`
+	ID string `arg:"" help:"Id of the base: a-z, 0-9, _ and -."`
 	baseFlags
 }
 
@@ -129,7 +129,7 @@ func (c *createCmd) Run(a *app) error {
 }
 
 type deleteCmd struct {
-	ID string `arg:"" help:"Of the base."`
+	ID string `arg:"" help:"Id of the base."`
 	baseFlags
 }
 
@@ -154,7 +154,7 @@ func (f baseFlags) print(a *app, answer any, show func(io.Writer)) error {
 }
 
 type documentsCmd struct {
-	ID string `arg:"" help:"Of the base."`
+	ID string `arg:"" help:"Id of the base."`
 	baseFlags
 }
 
@@ -178,7 +178,7 @@ func documentLine(d admin.Document) string {
 }
 
 type getCmd struct {
-	ID  string `arg:"" help:"Of the base."`
+	ID  string `arg:"" help:"Id of the base."`
 	Doc string `arg:"" help:"Of the document."`
 	baseFlags
 }
@@ -200,7 +200,7 @@ func (c *getCmd) Run(a *app) error {
 }
 
 type removeCmd struct {
-	ID   string   `arg:"" help:"Of the base."`
+	ID   string   `arg:"" help:"Id of the base."`
 	Docs []string `arg:"" name:"doc" help:"Of the documents."`
 	baseFlags
 }
@@ -232,7 +232,7 @@ func (c *removeCmd) Run(a *app) error {
 }
 
 type putCmd struct {
-	ID    string   `arg:"" help:"Of the base."`
+	ID    string   `arg:"" help:"Id of the base."`
 	Files []string `arg:"" name:"file" help:"To write, each under its name; - is the standard input."`
 	DocID string   `name:"doc-id" placeholder:"ID" help:"Of the document, in place of the name of the one file."`
 	Name  string   `placeholder:"TITLE" help:"Title of the one document (its first heading)."`

@@ -29,7 +29,7 @@ func (c *reloadCmd) Run(a *app) error {
 	if err := at.Do(a.ctx, http.MethodPost, admin.ReloadPath, nil, &changed); err != nil {
 		if r, ok := errors.AsType[*client.AdminRefused](err); ok && r.Status == http.StatusUnprocessableEntity {
 			fmt.Fprintln(a.stderr, r.Message) // a problem a line
-			return usageError{errors.New("the configuration was not read again, and what runs goes on")}
+			return usageError{errors.New("the configuration was not reloaded; the running one stays in use")}
 		}
 		return err
 	}

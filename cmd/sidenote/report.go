@@ -47,7 +47,7 @@ func (c *reportCmd) Run(a *app) error {
 	}
 	r := tally.Report()
 	if l := r.Lines; l.Requests+l.Before == 0 && l.Other+l.Broken > 0 {
-		return errors.Join(unread, fmt.Errorf("none of %s is a request's; the log must be JSON (telemetry.log.format: json)", terminal.Plural(l.Read, "line")))
+		return errors.Join(unread, fmt.Errorf("none of %s is a request; the log must be JSON (telemetry.log.format: json)", terminal.Plural(l.Read, "line")))
 	}
 	if c.JSON {
 		err = printJSON(a.stdout, r)

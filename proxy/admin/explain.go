@@ -12,11 +12,11 @@ const maxID = 64
 // operators.
 func explained(h *Handler, ctx *fasthttp.RequestCtx, id string) error {
 	if h.Explain == nil {
-		return Refuse(fasthttp.StatusNotFound, "not_found", "Nothing is known of the request %.*q: explain.keep is 0, so that none are kept.", maxID, id)
+		return Refuse(fasthttp.StatusNotFound, "not_found", "Request %.*q is not recorded: explain.keep is 0, so none are kept.", maxID, id)
 	}
 	e, have, keep := h.Explain.Find(id)
 	if e == nil {
-		return Refuse(fasthttp.StatusNotFound, "not_found", "Nothing is known of the request %.*q, or not yet; of the last %d requests (explain.keep), %d are known.", maxID, id, keep, have)
+		return Refuse(fasthttp.StatusNotFound, "not_found", "Request %.*q is not recorded, or not yet; of the last %d requests (explain.keep), %d are kept.", maxID, id, keep, have)
 	}
 	return writeJSON(ctx, fasthttp.StatusOK, e)
 }

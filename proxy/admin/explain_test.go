@@ -35,8 +35,8 @@ func TestExplain(t *testing.T) {
 		code             int
 		says             string
 	}{
-		{"GET", "nobody", "Authorization: Bearer t0ken", 404, `{"error":{"message":"Nothing is known of the request \"nobody\", or not yet; of the last 20 requests (explain.keep), 1 are known.","type":"invalid_request_error","param":null,"code":"not_found"}}`},
-		{"GET", strings.Repeat("x", 1000), "Authorization: Bearer t0ken", 404, `request \"` + strings.Repeat("x", 64) + `\", or`},
+		{"GET", "nobody", "Authorization: Bearer t0ken", 404, `{"error":{"message":"Request \"nobody\" is not recorded, or not yet; of the last 20 requests (explain.keep), 1 are kept.","type":"invalid_request_error","param":null,"code":"not_found"}}`},
+		{"GET", strings.Repeat("x", 1000), "Authorization: Bearer t0ken", 404, `Request \"` + strings.Repeat("x", 64) + `\" is not`},
 		{"GET", "", "Authorization: Bearer t0ken", 404, "There is nothing at /v1/explain/."},
 		{"POST", report.ID, "Authorization: Bearer t0ken", 405, "takes GET"},
 		{"GET", report.ID, "Authorization: Bearer guess", 401, "admin token"},
@@ -49,7 +49,7 @@ func TestExplain(t *testing.T) {
 	}
 
 	url = listen(t, admin.NewServer(handler(nil).Handle, slog.New(slog.DiscardHandler))) + "/v1/explain/"
-	if code, body := call(t, "GET", url+"a", ""); code != 404 || !strings.Contains(body, `request \"a\": explain.keep is 0`) {
+	if code, body := call(t, "GET", url+"a", ""); code != 404 || !strings.Contains(body, `Request \"a\" is not recorded: explain.keep is 0`) {
 		t.Errorf("where none are kept: %d %s", code, body)
 	}
 }

@@ -144,7 +144,7 @@ func byMethod(method string, list ...endpoint) endpoint {
 func managed(method string, handle func(context.Context, *fasthttp.RequestCtx) error) endpoint {
 	return endpoint{method: method, write: method != "GET", handle: func(rc *fasthttp.RequestCtx) error {
 		if rc.QueryArgs().Has("tenant") {
-			return optionError("tenant", "Bases are not managed as a tenant; ask /v1/vector_stores what a tenant sees.")
+			return optionError("tenant", "Knowledge bases cannot be managed as a tenant; /v1/vector_stores shows what a tenant may see.")
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), manageWait)
 		defer cancel()

@@ -76,7 +76,7 @@ func (s switching) set(ctx *fasthttp.RequestCtx) error {
 	}
 	if asked.Mode == ModeAuto {
 		if asked.For != "" {
-			return optionError("for", "The mode auto takes back what was set at once; it is not for a time.")
+			return optionError("for", "The mode auto removes the override at once and takes no duration.")
 		}
 		if !s.modes.Reset(asked.Tenant) {
 			return Refuse(fasthttp.StatusNotFound, "not_found", "Nothing is set for %s.", tenantOrAll(asked.Tenant))

@@ -39,7 +39,7 @@ func TestModes(t *testing.T) {
 	f(`{"mode":"off","for":"0s"}`, 400, `\"0s\" is not a time`)
 	f(`{"mode":"off","for":"-5m"}`, 400, `is not a time`)
 	f(`{"mode":"off","for":"9000h"}`, 400, `is not a time`)
-	f(`{"mode":"auto","for":"5m"}`, 400, `not for a time`)
+	f(`{"mode":"auto","for":"5m"}`, 400, `takes no duration`)
 	f(`{"mode":"auto"}`, 404, `Nothing is set for all tenants`)
 	f(`{"mode":"auto","tenant":"acme"}`, 404, `Nothing is set for tenant \"acme\"`)
 	f(`{"mode":"off","colour":"red"}`, 400, `colour`)

@@ -74,7 +74,7 @@ func (h *Handler) proof(ctx *fasthttp.RequestCtx) error {
 	}
 	proof, err := Proof(token, asked, ctx.LocalAddr(), transport.PeerOf(ctx).TLS())
 	if err != nil {
-		return Refuse(fasthttp.StatusNotFound, "not_found", "This connection has nothing that a proof could be for; use TLS 1.3.")
+		return Refuse(fasthttp.StatusNotFound, "not_found", "A proof cannot be bound to this connection; use TLS 1.3.")
 	}
 	return writeJSON(ctx, fasthttp.StatusOK, Proved{Object: "proof", Proof: proof})
 }

@@ -50,7 +50,7 @@ func showFile(ctx *fasthttp.RequestCtx, store string, s explain.Store, id string
 }
 
 func failUnlisted(ctx *fasthttp.RequestCtx, store string) error {
-	fail(ctx, fasthttp.StatusNotImplemented, "not_listed", fmt.Sprintf("The files of vector store %q are listed only where it is kept.", store))
+	fail(ctx, fasthttp.StatusNotImplemented, "not_listed", fmt.Sprintf("Vector store %q is on another server; list its files there.", store))
 	return nil
 }
 

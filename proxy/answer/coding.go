@@ -14,7 +14,7 @@ import (
 var (
 	ErrUnknownCoding  = errors.New("unknown content coding")
 	ErrDecodedTooLong = errors.New("decoded text is too long")
-	ErrNoDecodeRoom   = errors.New("no room for a decoded text")
+	ErrNoDecodeRoom   = errors.New("not enough memory for a decoded text")
 )
 
 // maxWindow is the largest window that a zstd frame may request (RFC 9659).

@@ -155,7 +155,7 @@ func (e *extra) json() []byte {
 }
 
 // ErrNoLoopRoom is returned when there is no memory for data that must be held.
-var ErrNoLoopRoom = errors.New("no memory for what is held up of an answer")
+var ErrNoLoopRoom = errors.New("not enough memory to hold back part of an answer")
 
 // A Loop joins the rounds of a tool-call loop into one answer. It is not safe for concurrent use.
 type Loop struct {

@@ -62,7 +62,7 @@ func askViewOf(i *Inspector, v *visit) (*askView, error) {
 	case i.data.DryRun == nil || i.data.Policies == nil:
 		return nil, &problem{fasthttp.StatusNotFound, "Requests cannot be asked again here."}
 	case e.Tenant == "":
-		return nil, &problem{fasthttp.StatusNotFound, "The caller of this request was refused, so that there is no policy to ask under."}
+		return nil, &problem{fasthttp.StatusNotFound, "The caller of this request was refused, so it has no policy to repeat it with."}
 	}
 	own, _ := i.data.Policies.Resolve(e.Tenant, "")
 	if own == nil {

@@ -87,7 +87,7 @@ func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func(
 	var err error
 	switch {
 	case foreign(ctx):
-		err = &problem{fasthttp.StatusForbidden, "Other sites may lead here, and load nothing from here."}
+		err = &problem{fasthttp.StatusForbidden, "Other sites may link to these pages but not load anything from them."}
 	case r == nil:
 		ctx.Response.Header.Set("Allow", allowed)
 		err = &problem{fasthttp.StatusMethodNotAllowed, "This page cannot be asked for in that way."}

@@ -110,11 +110,11 @@ func (view *requestView) addStages(r *room) {
 // explained returns the explanation of the request that the path names.
 func (i *Inspector) explained(v *visit) (*explain.Explanation, error) {
 	if i.data.Requests == nil {
-		return nil, &problem{fasthttp.StatusNotFound, "Nothing is known of any request: explain.keep is 0, so that none are kept."}
+		return nil, &problem{fasthttp.StatusNotFound, "No requests are recorded: explain.keep is 0."}
 	}
 	e, have, keep := i.data.Requests.Find(v.name)
 	if e == nil {
-		return nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("Nothing is known of the request %s, or not yet; of the last %d requests (explain.keep), %d are known.", cut(v.name, "").Text, keep, have)}
+		return nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("Request %s is not recorded, or not yet; of the last %d requests (explain.keep), %d are kept.", cut(v.name, "").Text, keep, have)}
 	}
 	return e, nil
 }

@@ -94,7 +94,7 @@ func (k *Knowledge) fetch(ctx context.Context, as tools.Caller, arguments []byte
 		ID *string `json:"id"`
 	}{}
 	if err := json.Unmarshal(arguments, &asked); err != nil || asked.ID == nil {
-		return answer{text: "id is missing, or no text; search gives it", result: Refused}
+		return answer{text: "id must be a string returned by search", result: Refused}
 	}
 	res := k.Tools.Call(ctx, as, tools.ReadKnowledge, encode(map[string][]string{"refs": {*asked.ID}}))
 	if wrong, ok := errors.AsType[*tools.ArgumentError](res.Err); ok {

@@ -144,7 +144,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method != http.MethodPost && r.Method != http.MethodDelete:
 		w.Header().Set("Allow", "POST, DELETE")
-		fail(w, http.StatusMethodNotAllowed, "method_not_allowed", Path+" takes POST and DELETE; nothing is sent without a request.")
+		fail(w, http.StatusMethodNotAllowed, "method_not_allowed", Path+" accepts only POST and DELETE; the server sends nothing without a request.")
 		return
 	case id != "" && !s.sessions.use(id, caller.Policy.Tenant, now):
 		fail(w, http.StatusNotFound, "session_not_found", "There is no such session; begin a new one.")
@@ -211,7 +211,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, &tenant.APIError{Reason: report.ReasonBodyRead, Message: "The body of the request did not arrive whole.", Err: err}
 	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")):
 		// A batch of 1 MiB could contain ten thousand calls.
-		return nil, &tenant.APIError{Reason: rewrite.ReasonNotJSON, Message: "A request is one JSON object; batches were taken out of MCP, send one call at a time."}
+		return nil, &tenant.APIError{Reason: rewrite.ReasonNotJSON, Message: "MCP has no batches; send one JSON object per request."}
 	}
 	return body, nil
 }

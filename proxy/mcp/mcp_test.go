@@ -299,8 +299,8 @@ func TestArguments(t *testing.T) {
 		{mcp.Search, map[string]any{"query": 7}, "query is a JSON number; it takes text"},
 		{mcp.Search, "x", "the arguments are no JSON object"},
 		{mcp.Search, map[string]any{"query": strings.Repeat("x", 100_000)}, "they have at most 65536"},
-		{mcp.Fetch, nil, "id is missing"},
-		{mcp.Fetch, map[string]any{"id": 7}, "id is missing, or no text"},
+		{mcp.Fetch, nil, "id must be a string"},
+		{mcp.Fetch, map[string]any{"id": 7}, "id must be a string"},
 		{mcp.Fetch, map[string]any{"id": "../../etc/passwd"}, `id has "../../etc/passwd"; a reference is "kb:doc:chunk"`},
 	}
 	for _, row := range rows {

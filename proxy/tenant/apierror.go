@@ -185,7 +185,7 @@ func AsError(err error) *APIError {
 	case errors.As(err, &body):
 		return &APIError{Reason: body.Reason, Param: body.Param, Message: body.Message, Err: err}
 	case errors.As(err, &claim):
-		return &APIError{Reason: report.ReasonClaim, Message: fmt.Sprintf("What you may see depends on a claim of your token: %v.", claim), Err: err}
+		return &APIError{Reason: report.ReasonClaim, Message: fmt.Sprintf("Access depends on a claim that your token lacks or that is invalid: %v.", claim), Err: err}
 	case errors.As(err, &option):
 		return &APIError{Reason: rewrite.ReasonOption, Param: option.Param, Message: option.Error(), Err: err}
 	}

@@ -236,7 +236,7 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 			continue
 		}
 		if seen[which] || bytes.ContainsRune(name, '_') {
-			return "", &APIError{Reason: report.ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The header %s stands twice or is spelled with '_'; send your API key once.", name)}
+			return "", &APIError{Reason: report.ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The header %s is repeated or spelled with '_'; send your API key once.", name)}
 		}
 		seen[which] = true
 		if which == 0 {
@@ -305,7 +305,7 @@ func ReadHeaderOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Opti
 		case set == nil:
 			return o, &rewrite.OptionError{Param: header, Reason: "is no option; use Sidenote-Mode, Sidenote-Knowledge, Sidenote-Context-Tokens or Sidenote-Query"}
 		case seen&which != 0:
-			return o, &rewrite.OptionError{Param: header, Reason: "stands twice"}
+			return o, &rewrite.OptionError{Param: header, Reason: "is repeated"}
 		case len(bytes.TrimSpace(value)) == 0:
 			return o, &rewrite.OptionError{Param: header, Reason: "is empty"}
 		}

@@ -167,7 +167,7 @@ func (d *Directory) KeyList() []KeyInfo {
 func (d *Directory) CheckPage(s Sender) error {
 	for _, value := range s.Header.PeekAll(fasthttp.HeaderOrigin) {
 		if !d.keyless.AllowsOrigin(string(value)) {
-			return &APIError{Reason: report.ReasonOrigin, Param: fasthttp.HeaderOrigin, Message: fmt.Sprintf("Pages of %q may not ask without a tenant's key; list their origin under identity.origins in the configuration.", value)}
+			return &APIError{Reason: report.ReasonOrigin, Param: fasthttp.HeaderOrigin, Message: fmt.Sprintf("Web pages of %q may not send requests without an API key; add their origin to identity.origins in the configuration.", value)}
 		}
 	}
 	if local, ok := s.Local.(*net.TCPAddr); !ok || !local.IP.IsLoopback() {

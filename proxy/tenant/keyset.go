@@ -223,7 +223,7 @@ func (s *KeySet) Trouble() string {
 	case st.at.IsZero():
 		return fmt.Sprintf("no keys, so every token is refused: %v", st.err)
 	}
-	return fmt.Sprintf("its keys are those of %s: %v", st.at.UTC().Format(time.RFC3339), st.err)
+	return fmt.Sprintf("reading its keys failed; the keys of %s stay in use: %v", st.at.UTC().Format(time.RFC3339), st.err)
 }
 
 // want makes Run read the keys soon.

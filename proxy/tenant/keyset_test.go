@@ -245,7 +245,7 @@ func TestFromFile(t *testing.T) {
 	}
 	read(s.JWKS(), "")
 	read(s.JWKS()[:100], "is not a JWKS")
-	if trouble := set.Trouble(); !strings.HasPrefix(trouble, "its keys are those of 2") {
+	if trouble := set.Trouble(); !strings.HasPrefix(trouble, "reading its keys failed; the keys of 2") {
 		t.Errorf("%q", trouble)
 	}
 }

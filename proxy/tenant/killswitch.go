@@ -146,7 +146,7 @@ func (s *Switch) Reset(tenant string) (found bool) {
 			return nil
 		}
 		delete(all, tenant)
-		return []string{"mode: as the policies say again for " + who(tenant) + ", it was " + e.String()}
+		return []string{"mode: override removed for " + who(tenant) + ", it was " + e.String()}
 	})
 	return found
 }
@@ -229,7 +229,7 @@ func (s *Switch) dropEnded(now time.Time) {
 		for _, tenant := range slices.Sorted(maps.Keys(all)) {
 			if e := all[tenant]; !e.in(now) {
 				delete(all, tenant)
-				lines = append(lines, "mode: as the policies say again for "+who(tenant)+"; over is "+e.String())
+				lines = append(lines, "mode: override expired for "+who(tenant)+", it was "+e.String())
 			}
 		}
 		return lines

@@ -90,7 +90,7 @@ func TestEntriesEnd(t *testing.T) {
 		limit(t, s, "b", "")
 		synctest.Wait()
 		limit(t, s, "a", "shadow")
-		if told := lines.told(); len(told) != 3 || !strings.HasPrefix(told[2], "mode: as the policies say again for all tenants; over is off for all tenants since ") {
+		if told := lines.told(); len(told) != 3 || !strings.HasPrefix(told[2], "mode: override expired for all tenants, it was off for all tenants since ") {
 			t.Errorf("told %q", told)
 		}
 		again, err := tenant.NewSwitch(kept.keeper(), lines.tell)

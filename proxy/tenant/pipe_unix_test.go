@@ -17,7 +17,7 @@ func TestP1Pipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tenant.KeysFromFile(path).Read(t.Context()); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+	if _, err := tenant.KeysFromFile(path).Read(t.Context()); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("%v", err)
 	}
 }

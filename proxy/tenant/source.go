@@ -50,7 +50,7 @@ func KeysFromFile(path string) KeySource {
 		}
 		defer func() { _ = f.Close() }()
 		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // reading a pipe could block
-			return nil, fmt.Errorf("read keys of %s: %w", path, cmp.Or(err, errors.New("is no regular file")))
+			return nil, fmt.Errorf("read keys of %s: %w", path, cmp.Or(err, errors.New("is not a regular file")))
 		}
 		text, err := readAll(f)
 		if err != nil {

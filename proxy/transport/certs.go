@@ -14,7 +14,7 @@ import (
 func CertificateAuthorities(pem []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("holds no certificate in PEM form")
+		return nil, errors.New("contains no PEM certificate")
 	}
 	return pool, nil
 }

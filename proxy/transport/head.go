@@ -315,7 +315,7 @@ func (c *clientConn) freeBody() {
 }
 
 // errNoRoom is returned if BodyMemory has no memory for a body.
-var errNoRoom = &Error{NoRoom, errors.New("no room for a request's body")}
+var errNoRoom = &Error{NoRoom, errors.New("not enough memory for a request body")}
 
 // cutShort reports whether the client has closed its side. fasthttp treats the end of a connection
 // as the end of a body. If the length is known, counting reveals that; between two chunks only the

@@ -27,7 +27,7 @@ func TestParseProxy(t *testing.T) {
 		"socks5://proxy.test":                "socks5://proxy.test:1080",
 		"socks5h://me:canary@proxy.test":     "socks5://***@proxy.test:1080",
 		"http://[::1]:1":                     "http://[::1]:1",
-		"https://me:canary@proxy.test":       "is a proxy that wants TLS itself",
+		"https://me:canary@proxy.test":       "is a proxy reached over TLS",
 		"proxy.test:3128":                    "is not the URL of a proxy",
 		"http://me:canary@proxy.test/path":   "is not the URL of a proxy",
 		"http://me:canary@proxy.test:0":      "has no port",
@@ -60,7 +60,7 @@ func TestFromEnvironment(t *testing.T) {
 		{"https://127.0.0.1/v1", "HTTPS_PROXY=http://p.test:1", "none"},
 		{"https://localhost:8443/v1", "HTTPS_PROXY=http://p.test:1", "none"},
 		{"https://[::1]/v1", "HTTPS_PROXY=http://p.test:1", "none"},
-		{"https://api.test/v1", "HTTPS_PROXY=https://me:canary@p.test:1", "is a proxy that wants TLS itself"},
+		{"https://api.test/v1", "HTTPS_PROXY=https://me:canary@p.test:1", "is a proxy reached over TLS"},
 		{"https://api.test/v1", "HTTPS_PROXY=http://me:can%ary@p.test:1", "is not the URL of a proxy"},
 	} {
 		vars := map[string]string{}

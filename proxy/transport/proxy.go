@@ -38,7 +38,7 @@ func ParseProxy(text string) (*Proxy, error) {
 	port, known := ports[u.Scheme]
 	switch {
 	case u.Scheme == "https":
-		return nil, errors.New("is a proxy that wants TLS itself, which is not supported; use its http:// or socks5:// port")
+		return nil, errors.New("is a proxy reached over TLS, which is not supported; use its http:// or socks5:// port")
 	case !known || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
 		return nil, errProxy
 	}

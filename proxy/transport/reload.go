@@ -31,7 +31,7 @@ func CertificatesOnDisk(path string) CertificateFile {
 		}
 		defer func() { _ = f.Close() }()
 		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // reading a pipe would block handshakes
-			return nil, cmp.Or(err, errors.New("is no regular file"))
+			return nil, cmp.Or(err, errors.New("is not a regular file"))
 		}
 		return io.ReadAll(io.LimitReader(f, maxPEM+1))
 	}}

@@ -61,7 +61,7 @@ func TestReload(t *testing.T) {
 		{func() { _ = os.Remove(files.Key) }, "second.test", `"` + files.Key + `" cannot be read: no such file`},
 		{func() { write(files.Key, second.Key) }, "second.test", ""}, // the old files again
 		{func() { _ = os.Remove(files.Key) }, "second.test", `"` + files.Key + `" cannot be read`},
-		{func() { write(files.Key, second.Key); write(files.ClientCA, nil) }, "second.test", `"` + files.ClientCA + `" holds no certificate`},
+		{func() { write(files.Key, second.Key); write(files.ClientCA, nil) }, "second.test", `"` + files.ClientCA + `" contains no PEM certificate`},
 		{func() { write(files.ClientCA, transporttest.NewAuthority().PEM) }, "second.test", "<nil>"},
 	} {
 		told = nil

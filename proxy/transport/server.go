@@ -452,9 +452,9 @@ func (g *Gate) Wait() {
 // Message returns the error message of a refusal code.
 func Message(code string) string {
 	if code == CodeTooManyConnections {
-		return "Your address has as many connections as max_connections_per_address allows; close some, or use those that are open."
+		return "Too many connections from your address (max_connections_per_address); close some or reuse open ones."
 	}
-	return "Sidenote has as many connections as it can serve; try again."
+	return "Sidenote has reached its connection limit; try again later."
 }
 
 // Refusal returns the HTTP answer to a refused connection.

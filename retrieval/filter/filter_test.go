@@ -91,7 +91,7 @@ func TestParseFilterRefuses(t *testing.T) {
 		`{}`:                                   `type: is missing`,
 		`{"type":null}`:                        `type: null is not a string`,
 		`{"type":"like","key":"a"}`:            `type: "like" is none of eq, ne, gt, gte, lt, lte, in, nin, prefix, and, or`,
-		`{"Type":"eq"}`:                        `Type: is no field of a filter; there are type, key and value, or type and filters`,
+		`{"Type":"eq"}`:                        `Type: unknown field; a filter has type, key and value, or type and filters`,
 		`{"type":"eq","type":"ne"}`:            `type: is there twice`,
 		`{"type":"eq","value":1}`:              `key: is missing`,
 		`{"type":"eq","key":"","value":1}`:     `key: is empty`,

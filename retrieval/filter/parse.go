@@ -119,7 +119,7 @@ func filterFields(text []byte, at string) (map[string]json.RawMessage, error) {
 		switch name {
 		case "type", "key", "value", "filters":
 		default:
-			return nil, wrongAt(place(at, brief([]byte(name))), "is no field of a filter; there are type, key and value, or type and filters")
+			return nil, wrongAt(place(at, brief([]byte(name))), "unknown field; a filter has type, key and value, or type and filters")
 		}
 		if fields[name] != nil {
 			return nil, wrongAt(place(at, name), "is there twice")

@@ -18,8 +18,8 @@ const (
 
 // The errors of calls that were not made.
 var (
-	ErrBusy = errors.New("has as many searches under way as it may have")
-	ErrDown = errors.New("does not answer; it is not asked until it does")
+	ErrBusy = errors.New("has too many calls in progress")
+	ErrDown = errors.New("does not answer; calls are skipped until a probe succeeds")
 )
 
 // Call sends a request and returns the JSON of an answer with status 200; any other status is a

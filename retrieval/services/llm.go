@@ -92,7 +92,7 @@ type LLMAnswer struct {
 }
 
 // ErrNoCompletion is wrapped by the error of a call whose answer is not a completion.
-var ErrNoCompletion = errors.New("the answer is no completion")
+var ErrNoCompletion = errors.New("the answer is not a chat completion")
 
 // Ask sends a prompt. If the model refuses one of its parameters, Ask repeats the call once
 // without it, and later calls omit it from the start. The error is that of Remote.CallAs, or wraps

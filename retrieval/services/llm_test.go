@@ -94,7 +94,7 @@ func TestAskFails(t *testing.T) {
 		"content null":     {says(200, `{"choices":[{"message":{"content":null}}]}`), services.ErrNoCompletion, "no text", false},
 		"content of parts": {says(200, `{"choices":[{"message":{"content":[]}}]}`), services.ErrNoCompletion, "no text", false},
 		"only thoughts":    {says(200, `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`), services.ErrNoCompletion, "no text", false},
-		"a number":         {says(200, `{"choices":[{"message":{"content":1}}]}`), services.ErrNoCompletion, "no completion", false},
+		"a number":         {says(200, `{"choices":[{"message":{"content":1}}]}`), services.ErrNoCompletion, "not a chat completion", false},
 		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()

@@ -91,7 +91,7 @@ func TestStrayingIsTold(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "true knowledge legal: vector store vs_1 at 127.0.0.1:") || !strings.Contains(told[0], "does not keep to filters") {
+	if len(told) != 1 || !strings.HasPrefix(told[0], "true knowledge legal: vector store vs_1 at 127.0.0.1:") || !strings.Contains(told[0], "ignores filters") {
 		t.Errorf("told %q", told)
 	}
 	if got := b.Trouble(); len(got) != 1 || "true "+got[0] != told[0] {
@@ -137,7 +137,7 @@ func TestFilterIsSent(t *testing.T) {
 	if want := []string{"", prefix.String(), strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(and.String()), prefix.String()}; !slices.Equal(sent, want) {
 		t.Errorf("sent %q, want %q", sent, want)
 	}
-	if got := b.Trouble(); len(got) != 1 || !strings.Contains(got[0], "does not take a filter") || len(told) != 1 || <-told != got[0] {
+	if got := b.Trouble(); len(got) != 1 || !strings.Contains(got[0], "rejects a filter") || len(told) != 1 || <-told != got[0] {
 		t.Errorf("trouble %q, and told %d more", got, len(told))
 	}
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // unread says that a store can only be searched.
-const unread = "does not give the texts of its files; they can be searched, and not be read"
+const unread = "cannot return the texts of its files; they can be searched but not read"
 
 // Passage implements retrieval.Reader. The chunks of a document are the parts of its content as
 // the store returns them, split if long: those of a Sidenote are its chunks, those of other stores

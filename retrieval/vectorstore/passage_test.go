@@ -155,8 +155,8 @@ func TestPassageFaults(t *testing.T) {
 		"no data":    {200, `{"error":"` + secret + `"}`, false, "answer is not the content of a file"},
 		"a number":   {200, `{"data":[{"text":7}]}`, false, "answer is not the content of a file"},
 		"400":        {400, `{}`, true, ""},
-		"405":        {405, `{}`, true, "can be searched, and not be read"},
-		"501":        {501, `{}`, true, "can be searched, and not be read"},
+		"405":        {405, `{}`, true, "can be searched but not read"},
+		"501":        {501, `{}`, true, "can be searched but not read"},
 	} {
 		s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {

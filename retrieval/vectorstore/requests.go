@@ -82,6 +82,6 @@ func badRequest(err error) bool {
 
 // Limitations of an API regarding filters.
 const (
-	strays  = "does not keep to filters, or tells no attributes; what a filter does not choose by them is not used"
-	refuses = "does not take a filter that it was asked under; a search under it finds nothing"
+	strays  = "ignores filters, or returns no attributes; results that cannot be checked against the filter are dropped"
+	refuses = "rejects a filter of a policy; searches with this filter find nothing"
 )

@@ -94,10 +94,10 @@ func (p *Parser) message(n int) {
 		name, same := p.key(level, "messages[].", key, escaped, messageKeys)
 		switch {
 		case name == "role" && !same:
-			p.ambiguousRole(n, "is there in letters of another case")
+			p.ambiguousRole(n, "differs from role only in case")
 			p.value()
 		case name == "role" && roleEnd > 0:
-			p.ambiguousRole(n, "stands twice")
+			p.ambiguousRole(n, "is repeated")
 			p.value()
 		case name == "role":
 			p.role(n, &m)

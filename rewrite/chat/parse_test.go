@@ -58,7 +58,7 @@ func TestBodyThatEndsEarly(t *testing.T) {
 	for _, more := range []string{`{}`, `[]`, `7`, `"a"`, `null`, body} {
 		for _, behind := range []string{"x", " 1", "}", ",", "\x00"} {
 			var bad *chat.Error
-			if _, err := chat.Parse([]byte(more + behind)); !errors.As(err, &bad) || bad.Reason != chat.NotJSON || !strings.HasSuffix(bad.Message, "where the end of the body should stand") {
+			if _, err := chat.Parse([]byte(more + behind)); !errors.As(err, &bad) || bad.Reason != chat.NotJSON || !strings.HasSuffix(bad.Message, "where the end of the body is expected") {
 				t.Errorf("%s%s: %v", more, behind, err)
 			}
 		}
@@ -119,18 +119,18 @@ func ambiguity(body string) (bad *chat.Error) {
 func TestAmbiguityIsTold(t *testing.T) {
 	const user = `{"role":"user","content":"How long?"}`
 	for _, c := range []struct{ body, want string }{
-		{`{"x":1,"x":2,"y":1,"y":2,` + asking + `}`, `x: key "x" stands twice in one object`},
-		{`{"":1,"x":1,"":2,` + asking + `}`, `: key "" stands twice in one object`},
+		{`{"x":1,"x":2,"y":1,"y":2,` + asking + `}`, `x: key "x" is repeated in one object`},
+		{`{"":1,"x":1,"":2,` + asking + `}`, `: key "" is repeated in one object`},
 		{`{"Model":1,"Stream":1,` + asking + `}`, `Model: "Model" differs from "model" in case alone`},
 		{`{"\ud800":1,"Model":1,` + asking + `}`, "\ufffd: key \"\ufffd\" is not Unicode"},
 		{`{"model":"\ud800","Stream":1,` + asking + `}`, "model: model \"\ufffd\" is not Unicode"},
 		{`{"Stream":1,"model":"\ud800",` + asking + `}`, `Stream: "Stream" differs from "stream" in case alone`},
 		{`{"mo\u212a":1,"tool\u017f":1,` + asking + `}`, "tool\u017f: \"tool\u017f\" differs from \"tools\" in case alone"},
 		{`{` + asking + `,"response_format":{"Type":1}}`, `response_format.Type: "Type" differs from "type" in case alone`},
-		{`{"messages":[` + user + `,{"role":"user","role":"user"}]}`, `messages[1].role: messages[1].role stands twice`},
-		{`{"messages":[` + user + `,{"role":"user","Role":"user"}]}`, `messages[1].role: messages[1].role is there in letters of another case`},
+		{`{"messages":[` + user + `,{"role":"user","role":"user"}]}`, `messages[1].role: messages[1].role is repeated`},
+		{`{"messages":[` + user + `,{"role":"user","Role":"user"}]}`, `messages[1].role: messages[1].role differs from role only in case`},
 		{`{"messages":[` + user + `,{"role":"\ud800"}]}`, `messages[1].role: messages[1].role is not Unicode`},
-		{`{"messages":[{"role":"system","content":"a","content":"b"},` + user + `]}`, `messages[0].content: key "content" stands twice in one object`},
+		{`{"messages":[{"role":"system","content":"a","content":"b"},` + user + `]}`, `messages[0].content: key "content" is repeated in one object`},
 		{"{\"messages\":[{\"role\":\"system\",\"content\":\"\xff\"}," + user + `]}`, `messages[0].content: text is not valid UTF-8`},
 		{`{"messages":[{"role":"system","content":"\ud800"},` + user + `]}`, `messages[0].content: escaped lone surrogate at byte 41`},
 	} {
@@ -169,7 +169,7 @@ func TestKeysOfLargeObjects(t *testing.T) {
 				`{"messages":[` + message(twice) + `]}`:                                              "messages[0]." + key,
 				`{"messages":[` + message(twice+`"z":1,`) + `]}`:                                     "messages[0]." + key,
 			} {
-				if bad := ambiguity(body); bad == nil || bad.Param != param || bad.Message != fmt.Sprintf("key %q stands twice in one object", key) {
+				if bad := ambiguity(body); bad == nil || bad.Param != param || bad.Message != fmt.Sprintf("key %q is repeated in one object", key) {
 					t.Errorf("%d keys, %s twice: %+v", n, key, bad)
 				}
 			}

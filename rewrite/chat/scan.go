@@ -38,10 +38,10 @@ func (s *scanner) fail(r Reason, format string, args ...any) {
 
 func (s *scanner) expected(want string) {
 	if s.i >= len(s.b) {
-		s.fail(NotJSON, "body is not JSON: it ends where %s should stand", want)
+		s.fail(NotJSON, "body is not JSON: it ends where %s is expected", want)
 		return
 	}
-	s.fail(NotJSON, "body is not JSON: %q at byte %d where %s should stand", s.b[s.i], s.i, want)
+	s.fail(NotJSON, "body is not JSON: %q at byte %d where %s is expected", s.b[s.i], s.i, want)
 }
 
 // peek skips white space and returns the next byte, 0 at the end.
@@ -572,7 +572,7 @@ func (k *keySet) add(level int, at string, key []byte) {
 	if len(seen) < smallObject {
 		for _, s := range seen {
 			if bytes.Equal(s, key) && k.note() {
-				k.describe(at, key, "key %q stands twice in one object", key)
+				k.describe(at, key, "key %q is repeated in one object", key)
 			}
 		}
 		if k.stack == nil {
@@ -593,7 +593,7 @@ func (k *keySet) add(level int, at string, key []byte) {
 		k.index[level] = names
 	}
 	if names[string(key)] && k.note() {
-		k.describe(at, key, "key %q stands twice in one object", key)
+		k.describe(at, key, "key %q is repeated in one object", key)
 	}
 	names[string(key)] = true
 }

@@ -27,7 +27,7 @@ func (a *assembly) fit() error {
 		case blk.out != "":
 			continue
 		case cut:
-			blk.out, blk.detail = OutBelowCut, "behind the one that was cut"
+			blk.out, blk.detail = OutBelowCut, "after the chunk that was cut"
 			continue
 		}
 		around := a.around(i)

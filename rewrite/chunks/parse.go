@@ -103,7 +103,7 @@ func (p *parser) members(at string, member func(param, name string)) {
 	p.Object(func(name string) {
 		param := at + "." + name[:min(len(name), maxName)]
 		if slices.Contains(names, name) {
-			p.wrong(param, "key %.40q stands twice in one object", name)
+			p.wrong(param, "key %.40q is repeated in one object", name)
 			return
 		}
 		if len(names) == maxMembers {

@@ -16,8 +16,8 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ list, context, want string }{
 		{`{}`, ``, `chunks: an object, not an array`},
 		{`[`, ``, `chunks[0]: a number, not an object`},
-		{`[` + ok + `] x`, ``, `chunks: body is not JSON: 'x' at byte 43 where the end should stand`},
-		{`[{"id":"a","type":"custom","content":"x`, ``, `chunks: body is not JSON: it ends where the end of a string should stand`},
+		{`[` + ok + `] x`, ``, `chunks: body is not JSON: 'x' at byte 43 where the end is expected`},
+		{`[{"id":"a","type":"custom","content":"x`, ``, `chunks: body is not JSON: it ends where the end of a string is expected`},
 		{`[null]`, ``, `chunks[0]: null, not an object`},
 		{`[` + ok + `,{"type":"custom","content":"x"}]`, ``, `chunks[1].id: missing`},
 		{`[{"id":7,"type":"custom","content":"x"}]`, ``, `chunks[0].id: a number, not a string`},
@@ -38,8 +38,8 @@ func TestRefused(t *testing.T) {
 		{`[{"id":"a","type":"custom","content":` + nested(1000) + `}]`, ``, `chunks[0].content: nested too deep`},
 		{`[` + ok + `,{"id":"b","type":"custom","content":"x","metadata":{"deep":` + nested(1000) + `}}]`, ``, `chunks[1].metadata.deep: nested too deep`},
 		{`[{"id":"a","type":"custom","content":"x","metadata":[]}]`, ``, `chunks[0].metadata: an array, not an object`},
-		{`[{"id":"a","type":"custom","content":"x","metadata":{"k":1,"k":2}}]`, ``, `chunks[0].metadata.k: key "k" stands twice in one object`},
-		{`[{"id":"a","id":"b","type":"custom","content":"x"}]`, ``, `chunks[0].id: key "id" stands twice in one object`},
+		{`[{"id":"a","type":"custom","content":"x","metadata":{"k":1,"k":2}}]`, ``, `chunks[0].metadata.k: key "k" is repeated in one object`},
+		{`[{"id":"a","id":"b","type":"custom","content":"x"}]`, ``, `chunks[0].id: key "id" is repeated in one object`},
 		{`[{"id":"a","type":"custom","Content":"x"}]`, ``, `chunks[0].Content: unknown field; use id, type, role, action, subtype, content, priority, truncatable, created_at or metadata`},
 		{`[{"id":"a","type":"custom","content":"x","priority":1.5}]`, ``, `chunks[0].priority: 1.5 is not a whole number`},
 		{`[{"id":"a","type":"custom","content":"x","priority":"high"}]`, ``, `chunks[0].priority: a string, not a number`},
@@ -59,7 +59,7 @@ func TestRefused(t *testing.T) {
 		{`[` + ok + `]`, `{"include_only_chunk_ids":[]}`, `context.include_only_chunk_ids: names no chunk`},
 		{`[` + ok + `]`, `{"include_only_chunk_ids":"a"}`, `context.include_only_chunk_ids: a string, not an array`},
 		{`[]`, `{"fit":"last"}`, `context.fit: "last" is not a way to fit; use first, recent or priority`},
-		{`[]`, `{"truncate":true,"truncate":false}`, `context.truncate: key "truncate" stands twice in one object`},
+		{`[]`, `{"truncate":true,"truncate":false}`, `context.truncate: key "truncate" is repeated in one object`},
 		{`[]`, `{"Fit":"first"}`, `context.Fit: unknown option; use max_tokens, system_prompt, include_system, include_environment, exclude_types, include_only_chunk_ids, fit, truncate or oversize`},
 		{`[]`, `{"oversize":"drop"}`, `context.oversize: "drop" is not known; use exclude or refuse`},
 		{`[]`, `{"oversize":true}`, `context.oversize: a boolean, not a string`},
@@ -103,18 +103,18 @@ func TestRuleRefused(t *testing.T) {
 		want string
 	}{
 		{chunks.Rule{}, `tag: missing`},
-		{chunks.Rule{Tag: "source"}, `tag: "source" is a tag of ours, for sources; choose another`},
-		{chunks.Rule{Tag: "SOURCES"}, `tag: "SOURCES" is a tag of ours, for sources; choose another`},
-		{chunks.Rule{Tag: "component"}, `tag: "component" is a tag of ours, for sources; choose another`},
+		{chunks.Rule{Tag: "source"}, `tag: "source" is reserved for sources; choose another tag`},
+		{chunks.Rule{Tag: "SOURCES"}, `tag: "SOURCES" is reserved for sources; choose another tag`},
+		{chunks.Rule{Tag: "component"}, `tag: "component" is reserved for sources; choose another tag`},
 		{chunks.Rule{Tag: "a b"}, `tag: "a b" is not a legal name: 1 to 64 ASCII letters, digits, '_', '-' and '.', a letter first and no sign last`},
 		{chunks.Rule{Tag: "a-"}, `tag: "a-" is not a legal name: 1 to 64 ASCII letters, digits, '_', '-' and '.', a letter first and no sign last`},
 		{chunks.Rule{Tag: "a", When: chunks.When{Type: "tool"}}, `when.type: "tool" is not a type; use system, agent, workflow, delegation, environment, working_flow, output or custom`},
 		{chunks.Rule{Tag: "a", As: "tool"}, `role: "tool" is not a role; use system, user or assistant`},
 		{chunks.Rule{Tag: "a", Attributes: []chunks.AttributeRule{{Name: "1"}}}, `attributes[0]: "1" is not a legal name: 1 to 64 ASCII letters, digits, '_', '-' and '.', a letter first and no sign last`},
-		{chunks.Rule{Tag: "a", Attributes: []chunks.AttributeRule{{Name: "id"}, {Name: "id"}}}, `attributes[1]: "id" stands twice`},
+		{chunks.Rule{Tag: "a", Attributes: []chunks.AttributeRule{{Name: "id"}, {Name: "id"}}}, `attributes[1]: "id" is repeated`},
 		{chunks.Rule{Tag: "a", Attributes: []chunks.AttributeRule{{Name: "x", From: "tool"}}}, `attributes[0].x: "tool" is neither a field (id, type, role, action, subtype, priority, created_at) nor metadata.KEY`},
 		{chunks.Rule{Tag: "a", Body: "plain"}, `body: "plain" is neither text, json nor a template with {{content}} or another placeholder`},
-		{chunks.Rule{Tag: "a", Body: "{{content}} {{tool}}"}, `body: {{tool}} is no placeholder; use content, id, type, role, action, subtype, priority, created_at or metadata.KEY in double braces`},
+		{chunks.Rule{Tag: "a", Body: "{{content}} {{tool}}"}, `body: {{tool}} is not a placeholder; use content, id, type, role, action, subtype, priority, created_at or metadata.KEY in double braces`},
 	} {
 		err := c.rule.Check()
 		var bad *chunks.Error
@@ -135,7 +135,7 @@ func TestRendererRefused(t *testing.T) {
 		{fixed{"user", chunks.Element{Tag: "plan"}}, nil, `chunks[0].type: its renderer writes the tag "plan", which the Builder's Tags do not have`},
 		{fixed{"tool", chunks.Element{Tag: "plan"}}, []string{"plan"}, `chunks[0].type: its renderer gives it the role "tool"; use system, user or assistant`},
 		{fixed{"user", chunks.Element{Tag: "plan", Attributes: []chunks.Attribute{{"a=\"", "b"}}}}, []string{"plan"}, `chunks[0].type: its renderer writes the attribute "a=\"", which is not a legal name`},
-		{fixed{"user", chunks.Element{Tag: "chunk"}}, []string{"source"}, `tag: "source" is a tag of ours, for sources; choose another`},
+		{fixed{"user", chunks.Element{Tag: "chunk"}}, []string{"source"}, `tag: "source" is reserved for sources; choose another tag`},
 	} {
 		b := &chunks.Builder{Counter: encoding(t, "o200k_base"), Renderers: []chunks.Renderer{c.fixed}, Tags: c.tags}
 		if _, err := b.Build(list, chunks.Options{}); err == nil || err.Error() != c.want {

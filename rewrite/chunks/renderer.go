@@ -54,7 +54,7 @@ func CheckTag(name string) error {
 	case !legalName(name):
 		return wrong("tag", "%.80q is not a legal name: 1 to 64 ASCII letters, digits, '_', '-' and '.', a letter first and no sign last", name)
 	case tags.Vocabulary{}.Count("<"+name+">") > 0:
-		return wrong("tag", "%q is a tag of ours, for sources; choose another", name)
+		return wrong("tag", "%q is reserved for sources; choose another tag", name)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (r *Rule) Check() error {
 		case !legalName(a.Name):
 			return wrong(at, "%.80q is not a legal name: 1 to 64 ASCII letters, digits, '_', '-' and '.', a letter first and no sign last", a.Name)
 		case slices.Contains(names, a.Name):
-			return wrong(at, "%q stands twice", a.Name)
+			return wrong(at, "%q is repeated", a.Name)
 		case a.From != "" && !isSource(a.From):
 			return wrong(at+"."+a.Name, "%.80q is neither a field (%s) nor metadata.KEY", a.From, strings.Join(fields(), ", "))
 		}
@@ -103,7 +103,7 @@ func checkTemplate(text string) error {
 		}
 		name, behind, closed := strings.Cut(behind, "}}")
 		if !closed || name != "content" && !isSource(name) {
-			return wrong("body", "{{%.40s}} is no placeholder; use content, %s or metadata.KEY in double braces", name, strings.Join(fields(), ", "))
+			return wrong("body", "{{%.40s}} is not a placeholder; use content, %s or metadata.KEY in double braces", name, strings.Join(fields(), ", "))
 		}
 		rest = behind
 	}

@@ -54,7 +54,7 @@ func parse(text string, placeholder func(name string) (int, error)) (template, e
 		var err error
 		switch {
 		case at[2] < 0:
-			err = fmt.Errorf("%q is no placeholder", shown(text[at[0]:]))
+			err = fmt.Errorf("%q is not a placeholder", shown(text[at[0]:]))
 		case found != "{{"+text[at[2]:at[3]]+"}}":
 			err = fmt.Errorf("%q has a brace beside a placeholder; put a space between them", found)
 		default:

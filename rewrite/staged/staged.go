@@ -173,7 +173,7 @@ func (c *Chain) addTemplate(i int) error {
 	case err != nil:
 		return &Error{i, fieldUser, err.Error()}
 	case i == 0 && !t.uses(question):
-		return &Error{i, fieldUser, "does not use {{QUESTION}}; the first stage is asked it"}
+		return &Error{i, fieldUser, "the first stage must use {{QUESTION}}"}
 	case !t.uses(question) && !t.usesStage():
 		return &Error{i, fieldUser, "uses neither {{QUESTION}} nor the output of a stage before it"}
 	}
@@ -203,7 +203,7 @@ func (c *Chain) placeholder(name string, i int) (int, error) {
 	case n > i:
 		return 0, fmt.Errorf("{{%s}} is a later stage", name)
 	}
-	return 0, fmt.Errorf("%q is no placeholder; there are {{QUESTION}}, {{CONTEXT}}, {{HISTORY}} and the names of stages before", "{{"+name+"}}")
+	return 0, fmt.Errorf("%q is not a placeholder; use {{QUESTION}}, {{CONTEXT}}, {{HISTORY}} or the name of an earlier stage", "{{"+name+"}}")
 }
 
 // index returns the index of the stage named name among the first n, -1 if there is none.

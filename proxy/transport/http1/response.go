@@ -315,7 +315,7 @@ type BodyMemory interface {
 }
 
 // ErrNoRoom is returned if a BodyMemory has no memory for a body.
-var ErrNoRoom = errors.New("no room for a request's body")
+var ErrNoRoom = errors.New("not enough memory for a request body")
 
 // A BodyReader reads a body into memory.
 type BodyReader struct {

@@ -33,7 +33,7 @@ const (
 	reasonWhole  = "a whole number that is too large to be exact"
 	reasonLong   = "a text that is too long"
 	reasonMixed  = "of another type than before"
-	reasonMany   = "more than there may be"
+	reasonMany   = "more attributes or list elements than allowed"
 	reasonObject = "no object"
 	reasonName   = "a name that nobody could write"
 )

@@ -54,7 +54,7 @@ func TestAttributes(t *testing.T) {
 func TestManyAttributes(t *testing.T) {
 	text := numbered(`{"text":"x"`, `,"k%d":1`)(10_000) + "}"
 	documents, err := extract.Read(extract.JSONLines, "a.jsonl", []byte(text))
-	if err == nil || err.Error() != "attributes left out: more than there may be" || len(documents) != 1 || len(documents[0].Attributes) != extract.MaxAttributes {
+	if err == nil || err.Error() != "attributes left out: more attributes or list elements than allowed" || len(documents) != 1 || len(documents[0].Attributes) != extract.MaxAttributes {
 		t.Errorf("%d documents, %v", len(documents), err)
 	}
 }

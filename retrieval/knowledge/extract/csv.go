@@ -33,7 +33,7 @@ func readCSV(name, text string) (Document, error) {
 			break
 		}
 		if err != nil {
-			return Document{}, Brokenf("its rows cannot be told apart: %v", errors.Unwrap(err))
+			return Document{}, Brokenf("it is not valid CSV: %v", errors.Unwrap(err))
 		}
 		if first && strings.TrimSpace(strings.Join(row, "")) != "" {
 			first = false

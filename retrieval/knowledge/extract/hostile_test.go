@@ -41,7 +41,7 @@ func hostiles() []hostile {
 	return []hostile{
 		{"divs.html", "nested", of("", "<div>", "")},
 		{"closed.html", "nested", func(n int) string { return of("", "<div>", "text")(n/2) + of("", "</div>", "")(n/2) }},
-		{"fonts.html", "tags", numbered("", "<p><font a=%d>")},
+		{"fonts.html", "its HTML", numbered("", "<p><font a=%d>")},
 		{"tables.html", "nested", of("", "<table><tr><td>", "")},
 		{"lists.html", "", of(strings.Repeat("<ul><li>", 200), "a<br>", "")},
 		{"quotes.html", "", of(strings.Repeat("<blockquote>", 400), "<p>a", "")},

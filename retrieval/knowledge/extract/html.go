@@ -49,7 +49,7 @@ func decodeHTML(raw []byte) (string, error) {
 }
 
 var (
-	errTangled = Brokenf("its tags cannot be made sense of")
+	errTangled = Brokenf("its HTML cannot be parsed")
 	errDeep    = Brokenf("its tags are nested too deeply")
 	errTags    = Brokenf("it has more than %d tags", maxTags)
 )

@@ -88,7 +88,7 @@ func TestRefusedRules(t *testing.T) {
 	}
 	pattern("guides/**", "there is no {name} in it")
 	pattern("{a}/{a}", `segment "{a}": {a} comes twice`)
-	pattern("{a}{b}/**", `segment "{a}{b}": nothing tells where the name before {b} ends`)
+	pattern("{a}{b}/**", `segment "{a}{b}": put a separator between {b} and the name before it`)
 	pattern("{a/b}", `segment "{a": a { is not closed`)
 	pattern("{a,b}", `segment "{a,b}": {a,b} is no name`)
 	pattern("{}", `segment "{}": {} is no name`)
@@ -141,8 +141,8 @@ func TestFrontMatterAttributes(t *testing.T) {
 
 	// Values that cannot be attributes are left out.
 	f("---\na: {x: y}\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a YAML mapping, neither`)
-	f("---\na: [1, x]\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a list with a YAML integer in it`)
-	f("---\na: [[x]]\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a list with a YAML sequence in it`)
+	f("---\na: [1, x]\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a list that contains a YAML integer`)
+	f("---\na: [[x]]\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a list that contains a YAML sequence`)
 	f("---\na: .nan\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a YAML nan`)
 	f("---\na: &x y\nb: *x\n---\n", nil, `attribute "a": is a YAML anchor`, "")
 	f("---\na: "+strings.Repeat("x", 1025)+"\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": "xxxxxxxxxx…" is longer`)

@@ -89,7 +89,7 @@ func scalarOrList(n ast.Node) (any, error) {
 			s, err := scalarOrList(v)
 			text, ok := s.(string)
 			if err != nil || !ok {
-				return nil, fmt.Errorf("is a list with a YAML %s in it; lists are of strings", strings.ToLower(v.Type().String()))
+				return nil, fmt.Errorf("is a list that contains a YAML %s; only strings are allowed", strings.ToLower(v.Type().String()))
 			}
 			list[i] = text
 		}

@@ -122,7 +122,7 @@ func (r *MemoryLimit) Take(ctx context.Context, least, most int64) (*Grant, erro
 		alone, freed := r.taken == 0, r.freed
 		r.mu.Unlock()
 		if alone {
-			return nil, fmt.Errorf("%w: %d MB are free of %d MB that it takes", ErrNotEnoughMemory, max(0, free)>>20, least>>20)
+			return nil, fmt.Errorf("%w: it needs %d MB and %d MB are free", ErrNotEnoughMemory, least>>20, max(0, free)>>20)
 		}
 		select {
 		case <-freed:

@@ -105,7 +105,7 @@ func (p *pathPattern) name(name string, closed, after bool) error {
 	case slices.Contains(p.names, name):
 		return fmt.Errorf("{%s} comes twice", name)
 	case after:
-		return fmt.Errorf("nothing tells where the name before {%s} ends", name)
+		return fmt.Errorf("put a separator between {%s} and the name before it", name)
 	}
 	p.names = append(p.names, name)
 	return nil

@@ -65,7 +65,7 @@ const (
 )
 
 var (
-	errCircle   = errors.New("the link leads in a circle")
+	errCircle   = errors.New("the link leads back to itself")
 	errVanished = errors.New("the path changed while it was followed")
 )
 

@@ -203,7 +203,7 @@ func (w *walk) resolve(name string) (string, error) {
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", errors.New("the link leads in a circle")
+			return "", errors.New("the link leads back to itself")
 		}
 		target, err := fs.ReadLink(w.fsys, next)
 		if err != nil {

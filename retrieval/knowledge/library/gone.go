@@ -31,7 +31,7 @@ type GoneError struct {
 }
 
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("knowledge %s: %d of %d files are gone from %s, as where a volume is not mounted", e.Knowledge, e.Gone, e.Files, e.Path)
+	return fmt.Sprintf("knowledge %s: %d of %d files are missing from %s; is its volume mounted?", e.Knowledge, e.Gone, e.Files, e.Path)
 }
 
 // suspicious reports whether so many files are missing that the folder is probably unavailable.

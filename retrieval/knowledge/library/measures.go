@@ -72,7 +72,7 @@ func embedMeasures(ctx context.Context, l *state, space retrieval.Space, segment
 		err = embedQuestions(ctx, l, space, trialsOf(segments))
 	}
 	if err != nil && ctx.Err() == nil {
-		l.options.Trouble(Trouble{Err: fmt.Errorf("embed what a base is measured by: %w", err)})
+		l.options.Trouble(Trouble{Err: fmt.Errorf("embed calibration questions: %w", err)})
 	}
 }
 

@@ -87,7 +87,7 @@ func TestSyncLeavesOutWhatDoesNotFit(t *testing.T) {
 		got := map[string]folder.SkipKind{}
 		for _, s := range report.Skipped {
 			got[s.Path] = s.Kind
-			if s.Kind == folder.SkipMemory && !strings.Contains(s.Reason, "MB are free of") {
+			if s.Kind == folder.SkipMemory && !strings.Contains(s.Reason, "MB are free") {
 				t.Errorf("%s: %q", s.Path, s.Reason)
 			}
 		}

@@ -47,7 +47,7 @@ type ForeignError struct {
 	Reason string
 }
 
-func (e *ForeignError) Error() string { return e.Path + " " + e.Reason + "; it was left as it is" }
+func (e *ForeignError) Error() string { return e.Path + " " + e.Reason + "; the file was not modified" }
 
 // A SchemaError means that this release cannot write (or, opened read-only, cannot read) the
 // schema of a database.
@@ -59,7 +59,7 @@ type SchemaError struct {
 
 func (e *SchemaError) Error() string {
 	if e.Have > e.Know {
-		return fmt.Sprintf("%s has schema %d, newer than %d, which this release knows: use a newer release; it was left as it is", e.Path, e.Have, e.Know)
+		return fmt.Sprintf("%s has schema %d, newer than %d, which this release knows: use a newer release; the file was not modified", e.Path, e.Have, e.Know)
 	}
 	return fmt.Sprintf("%s has schema %d, this release reads %d: open it once for writing, which upgrades it", e.Path, e.Have, e.Know)
 }
@@ -106,7 +106,7 @@ func classify(path string, err error) error {
 	case code&0xff == sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%w: %s: %w", ErrFull, path, err)
 	case code == sqlite3.SQLITE_IOERR_WRITE, code == sqlite3.SQLITE_IOERR_SHMSIZE: // how a quota or a limit on file sizes appears in SQLite
-		return fmt.Errorf("%w, or its disk does not take it: %s: %w", ErrFull, path, err)
+		return fmt.Errorf("%w, or the disk refuses writes: %s: %w", ErrFull, path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

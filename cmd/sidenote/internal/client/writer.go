@@ -63,7 +63,7 @@ func AdminOfWriter(ctx context.Context, who *store.LockedError, token string, sh
 // here, or "".
 func unreachable(who *store.LockedError) (why string) {
 	if who.Address == "" {
-		return "it takes no work over, for want of an admin port"
+		return "it has no admin port, so it cannot take over the work"
 	}
 	host, _, err := net.SplitHostPort(parse(who.Address).target)
 	here, _ := os.Hostname() // as the writer determined its own
@@ -74,7 +74,7 @@ func unreachable(who *store.LockedError) (why string) {
 }
 
 // ErrUnproven means that a listener did not prove to be the writer.
-var ErrUnproven = errors.New("whoever listens there did not prove to be that process (an older Sidenote cannot), so nothing was sent")
+var ErrUnproven = errors.New("the listener did not prove to be that process (an older Sidenote cannot), so nothing was sent")
 
 // dialProven connects to a listener and returns the connection after the listener has proved that
 // it knows secret, the token of the state folder dir.

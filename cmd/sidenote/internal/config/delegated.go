@@ -83,7 +83,7 @@ func (c checker) checkDelegated() {
 // checkDefault refuses the name default in an included file, as it would apply to other files.
 func (c delegation) checkDefault(key string, name Name) {
 	if name == defaultName && !c.may(key, mayAll) {
-		c.forbidden(key, mayAll, "is everybody's who names none; use another name")
+		c.forbidden(key, mayAll, "is the default for all tenants; use another name")
 	}
 }
 
@@ -99,7 +99,7 @@ func (c delegation) checkDelegatedBase(key string, name Name) {
 		}
 	case k.Path == "":
 		if !c.granted(key, name) {
-			c.overstep(key, "knowledge: ["+string(name)+"]", "is without a folder what the state folder holds by this name")
+			c.overstep(key, "knowledge: ["+string(name)+"]", "has no path, so it is the base of this name in the state folder")
 		}
 	case !c.may(key, mayPaths):
 		if err := statWithin(c.Place(key).File, k.Path); errors.Is(err, errOutside) {

@@ -91,7 +91,7 @@ embeddings: {upstream: api, model: m}
 		{"by another's policy, in place of its bases", "{path: team/*.yaml, knowledge: [handbook]}", tenant + ", policy: hr, knowledge: [handbook]}}", ""},
 		{"by extends", "team/*.yaml", "policies: {mine: {extends: hr}}\n", at + `:1:19: policies.mine.extends: brings base "salaries", which is not of this file` + can("knowledge: [salaries]")},
 		{"by a policy", "team/*.yaml", "policies: {mine: {knowledge: [salaries]}}\n", at + `:1:31: policies.mine.knowledge[0]: base "salaries" is not of this file` + can("knowledge: [salaries]")},
-		{"by a base that nobody defined here", "team/*.yaml", "knowledge: {kept: {engine: embedded}}\n", at + `:1:13: knowledge.kept: is without a folder what the state folder holds by this name` + can("knowledge: [kept]")},
+		{"by a base that nobody defined here", "team/*.yaml", "knowledge: {kept: {engine: embedded}}\n", at + `:1:13: knowledge.kept: has no path, so it is the base of this name in the state folder` + can("knowledge: [kept]")},
 		{"by such a base, allowed", "{path: team/*.yaml, knowledge: [kept]}", "knowledge: {kept: {engine: embedded}}\n", ""},
 		{"by a store with another's key", "team/*.yaml", "knowledge: {all: {engine: vector_store, upstream: api, id: vs_1}}\n", at + `:1:41: knowledge.all.upstream: upstream "api" is not of this file` + can("may: [stores]")},
 		{"by texts that leave", "team/*.yaml", "knowledge: {new: {path: ./docs, embed: true}}\n", at + ":1:33: knowledge.new.embed: its texts would go to the service of etc/c.yaml" + can("may: [embed]")},
@@ -99,7 +99,7 @@ embeddings: {upstream: api, model: m}
 		{"by such a store, allowed", "{path: team/*.yaml, may: [stores]}", "knowledge: {all: {engine: vector_store, upstream: api, id: vs_1}}\n", ""},
 		{"an upstream", "team/*.yaml", "upstreams: {evil: http://evil.test}\n", at + `:1:13: upstreams.evil: is not for an included file to define` + can("may: [upstreams]")},
 		{"an upstream, allowed", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {evil: {base_url: http://evil.test, api_key: {file: keys/a}}}\nknowledge: {s: {engine: vector_store, upstream: evil, id: vs_1}}\n", ""},
-		{"everybody's upstream", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {default: http://evil.test}\n", at + `:1:13: upstreams.default: is everybody's who names none; use another name` + can("may: [all]")},
+		{"everybody's upstream", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {default: http://evil.test}\n", at + `:1:13: upstreams.default: is the default for all tenants; use another name` + can("may: [all]")},
 		{"everybody's policy", "team/*.yaml", "policies: {default: {mode: off}}\n", at + ":1:12: policies.default: is here twice; the first is at etc/c.yaml:5:3"},
 		{"a secret beside the folder", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {evil: {base_url: http://evil.test, api_key: {file: ../key}}}\n", at + `:1:58: upstreams.evil.api_key.file: "../key" lies outside of this file's folder` + can("may: [upstreams, secrets]")},
 		{"a secret by its whole path", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {evil: {base_url: http://evil.test, api_key: {file: /etc/key}}}\n", at + `:1:58: upstreams.evil.api_key.file: "/etc/key" lies outside of this file's folder` + can("may: [upstreams, secrets]")},
@@ -125,7 +125,7 @@ embeddings: {upstream: api, model: m}
 func TestDelegatedDefaultPolicy(t *testing.T) {
 	d := disk{"c.yaml": "upstream: https://u.test\ninclude: [team.yaml]\n", "team.yaml": "policies: {default: {template: 'Buy! {{CONTEXT}}'}}\n"}
 	_, err := config.Load(d.source("c.yaml"))
-	if want := "team.yaml:1:12: policies.default: is everybody's who names none; use another name; c.yaml:2:11 can allow it, as in {path: team.yaml, may: [all]}"; fmt.Sprint(err) != want {
+	if want := "team.yaml:1:12: policies.default: is the default for all tenants; use another name; c.yaml:2:11 can allow it, as in {path: team.yaml, may: [all]}"; fmt.Sprint(err) != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

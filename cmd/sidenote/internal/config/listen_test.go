@@ -51,7 +51,7 @@ func TestListen(t *testing.T) {
 		"listen: {address: 127.0.0.1:1, tls: cert.pem}":                                           "listen.tls: expected a map",
 		"listen: {address: 127.0.0.1:1, tls: {cert: gone.pem, key: key.pem}}":                     `listen.tls.cert: "gone.pem" cannot be read`,
 		"listen: {address: 127.0.0.1:1, tls: {cert: cert.pem, key: cert.pem}}":                    `listen.tls.cert: "cert.pem" with key "cert.pem"`,
-		"listen: {address: 127.0.0.1:1, tls: {cert: cert.pem, key: key.pem, client_ca: key.pem}}": `listen.tls.client_ca: "key.pem" holds no certificate`,
+		"listen: {address: 127.0.0.1:1, tls: {cert: cert.pem, key: key.pem, client_ca: key.pem}}": `listen.tls.client_ca: "key.pem" contains no PEM certificate`,
 		"telemetry: {listen: '127.0.0.1:3', tls: {cert: cert.pem, key: gone.pem}}":                `telemetry.tls.key: "gone.pem" cannot be read`,
 		"mcp: 127.0.0.1:3": "<nil>",
 		"mcp: {listen: 'unix:/run/m.sock', tls: {cert: cert.pem, key: key.pem, client_ca: ca.pem}}": "<nil>",

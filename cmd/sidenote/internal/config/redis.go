@@ -63,7 +63,7 @@ func (c loader) readRedis(src Source) {
 		if err != nil {
 			c.problem("redis.ca", "%q cannot be read: %v", r.CA, strictyaml.Cause(err))
 		} else if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			c.problem("redis.ca", "%q holds no certificate in PEM form", r.CA)
+			c.problem("redis.ca", "%q contains no PEM certificate", r.CA)
 		}
 		r.CAPEM = pem
 	}

@@ -25,7 +25,7 @@ func TestTemplateIsPlainOrRefused(t *testing.T) {
 	refused("{{CONTEXT}}}", `"{{CONTEXT}}}"`+touched)
 	refused("{{CONTEXT}} {{{QUERY}}", `"{{{QUERY}}"`+touched)
 	refused("{{{{CONTEXT}}{{QUERY}}}}", `"{{{{CONTEXT}}"`+touched)
-	const none = ` is no placeholder; there are {{CONTEXT}}, {{RULES}} and {{QUERY}}`
+	const none = ` is not a placeholder; use {{CONTEXT}}, {{RULES}} or {{QUERY}}`
 	refused("{{ CONTEXT }}", `"{{ CONTEXT }}"`+none)
 	refused("{{context}}", `"{{context}}"`+none)
 	refused("{{CONTEXT}} {{Query}}", `"{{Query}}"`+none)
@@ -48,7 +48,7 @@ func TestTemplateIsPlainOrRefused(t *testing.T) {
 func TestTemplateProblemNamesItsLine(t *testing.T) {
 	file := "upstream: http://u.test\npolicies:\n  default:\n    template: |\n      Sources:\n      {{ CONTEXT }}\n"
 	_, err := config.Load(disk{"c.yaml": file}.source("c.yaml"))
-	want := `c.yaml:4:15: policies.default.template: line 2: "{{ CONTEXT }}" is no placeholder; there are {{CONTEXT}}, {{RULES}} and {{QUERY}}`
+	want := `c.yaml:4:15: policies.default.template: line 2: "{{ CONTEXT }}" is not a placeholder; use {{CONTEXT}}, {{RULES}} or {{QUERY}}`
 	if got := fmt.Sprint(err); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -31,7 +31,7 @@ func (c checker) checkTenants() {
 			c.checkChoice(key, t.policyName())
 		}
 		if name == refuse {
-			c.problem(key, "is the word of identity.unknown for nobody; choose another name")
+			c.problem(key, "is reserved: identity.unknown uses it to refuse callers; choose another name")
 		}
 		c.checkKnowledge(key+".knowledge", t.Knowledge)
 		p := c.policy(t.policyName())

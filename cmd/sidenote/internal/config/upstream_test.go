@@ -25,7 +25,7 @@ func TestUpstreamFiles(t *testing.T) {
 		"base_url: https://u.test, cert: key.pem, key: cert.pem":                       `upstreams.a.cert: "key.pem" with key "cert.pem": failed to find certificate PEM data`,
 		"base_url: https://u.test, cert: gone.pem, key: key.pem":                       `upstreams.a.cert: "gone.pem" cannot be read: file does not exist`,
 		"base_url: https://u.test, ca: /tls/empty.pem":                                 `upstreams.a.ca: "/tls/empty.pem" is empty`,
-		"base_url: https://u.test, ca: /tls/text.pem":                                  `upstreams.a.ca: "/tls/text.pem" holds no certificate in PEM form`,
+		"base_url: https://u.test, ca: /tls/text.pem":                                  `upstreams.a.ca: "/tls/text.pem" contains no PEM certificate`,
 		"base_url: http://u.test, ca: /tls/ca.pem":                                     `upstreams.a: has ca, cert or key, and base_url http://u.test is not https`,
 		"base_url: https://u.test, proxy: http://p.test:3128":                          "<nil>",
 		"base_url: https://u.test, proxy: {env: CORP_PROXY}":                           "<nil>",
@@ -33,7 +33,7 @@ func TestUpstreamFiles(t *testing.T) {
 		"base_url: https://u.test, proxy: http://me:canary@p.test":                     `upstreams.a.proxy: holds a password in plain text; write {env: NAME} or {file: PATH}`,
 		"base_url: https://u.test, proxy: p.test:3128":                                 `upstreams.a.proxy: is not the URL of a proxy`,
 		"base_url: https://u.test, proxy: {env: GONE}":                                 `upstreams.a.proxy.env: GONE is not set in the environment`,
-		"base_url: https://u.test, proxy: {env: BAD_PROXY}":                            `upstreams.a.proxy: is a proxy that wants TLS itself`,
+		"base_url: https://u.test, proxy: {env: BAD_PROXY}":                            `upstreams.a.proxy: is a proxy reached over TLS`,
 		"base_url: https://u.test, proxy: {file: /tls/text.pem}":                       `upstreams.a.proxy: is not the URL of a proxy`,
 		"base_url: https://u.test, proxy: {env: CORP_PROXY, file: /tls/text.pem}":      `upstreams.a.proxy: has both env and file; keep one`,
 		"base_url: https://u.test, cert: cert.pem, key: key.pem, password: {env: KEY}": `upstreams.a.password: unknown key`,
@@ -77,7 +77,7 @@ policies: {default: {upstream: says}}
 		t.Errorf("a print shows the password: %s", text)
 	}
 	src.Env = env(map[string]string{"HTTPS_PROXY": "https://me:canary@env.test:2"})
-	if _, err := config.Load(src); !strings.Contains(fmt.Sprint(err), "HTTPS_PROXY in the environment is a proxy that wants TLS itself") || strings.Contains(fmt.Sprint(err), "canary") {
+	if _, err := config.Load(src); !strings.Contains(fmt.Sprint(err), "HTTPS_PROXY in the environment is a proxy reached over TLS") || strings.Contains(fmt.Sprint(err), "canary") {
 		t.Errorf("got %v", err)
 	}
 }

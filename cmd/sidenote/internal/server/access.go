@@ -119,7 +119,7 @@ func (s *stateFolder) problem() string {
 	case err == nil:
 		return ""
 	case s.library.Standing() == library.Following && !s.obstacle.locked():
-		return err.Error() + "; what it holds is answered from, and no folder is read"
+		return err.Error() + "; its documents are served, but no folder is read"
 	}
 	return err.Error()
 }

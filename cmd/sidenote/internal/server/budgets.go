@@ -145,7 +145,7 @@ func (b *budgets) openLocal(keep bool, m Monitor, options budget.QueueOptions, w
 		case !errors.Is(err, budget.ErrInUse):
 			return err
 		case config.Limited(cfg):
-			m.Log(slog.LevelWarn, "budgets: another process keeps those of the state folder, so limits are counted by each of them alone")
+			m.Log(slog.LevelWarn, "budgets: another process keeps the counts in the state folder, so each process enforces the limits separately")
 		}
 	}
 	fallback := budget.NewFallback(ledger, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })

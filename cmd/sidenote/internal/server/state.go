@@ -70,7 +70,7 @@ func (s *stateFolder) open(ctx context.Context) error {
 	if s.library.Standing() != library.NotOpen || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !errors.Is(why, syscall.EROFS) {
 		return nil
 	}
-	s.monitor.Log(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", why))
+	s.monitor.Log(slog.LevelWarn, fmt.Sprintf("knowledge is kept in memory only and lost at a restart: %v; choose a folder with --state", why))
 	inMemory, err := library.Open(ctx, store.Memory, deps, options)
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func (r *Reloader) reload(ctx context.Context, why string) (admin.Reloaded, erro
 	again := r.note(err)
 	switch {
 	case err != nil:
-		r.Log(slog.LevelError, fmt.Sprintf("configuration: not read again (%s), what runs goes on: %s", why, oneLine(err)))
+		r.Log(slog.LevelError, fmt.Sprintf("configuration: reload failed (%s), the running one stays in use: %s", why, oneLine(err)))
 	case why != byWatcher || again || !none(changed):
 		r.Log(slog.LevelInfo, fmt.Sprintf("configuration: read again (%s): %s", why, Summary(changed)))
 		for _, p := range r.Running().Expired(time.Now()) {

@@ -321,7 +321,7 @@ func TestWatch(t *testing.T) {
 	s.write(t, "tenants.d/b.yaml", "tenants: {b: {keys: ["+other+"], policy: open}}\npolicies: {open: {mode: off}}\n")
 	s.until(t, "read again (a file has changed): tenants added: b")
 	s.write(t, "sidenote.yaml", whole()["sidenote.yaml"]+"concurrency: 0\n")
-	s.until(t, "not read again (a file has changed), what runs goes on: "+filepath.Join(s.dir, "sidenote.yaml")+":5:14: concurrency: ")
+	s.until(t, "reload failed (a file has changed), the running one stays in use: "+filepath.Join(s.dir, "sidenote.yaml")+":5:14: concurrency: ")
 	s.write(t, "sidenote.yaml", whole()["sidenote.yaml"])
 	s.until(t, "configuration: read again (a file has changed): nothing has changed")
 	s.remove(t, "tenants.d/b.yaml")
