@@ -13,9 +13,9 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// The commands ask an admin port with TLS, also one that wants certificates, and one on a
-// unix socket: as the writer of the state folder, by --admin, and as a probe. Whoever has no
-// certificate gets nothing there. (T14)
+// Commands reach an admin port over TLS, with client certificates, and over a unix socket: as the
+// writer of the state folder, by --admin, and as a probe. Clients without a certificate are
+// refused. (T14)
 func TestAdminPort(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	pair, stranger := authority.Issue(time.Now().Add(time.Hour)), transporttest.NewAuthority().Issue(time.Now().Add(time.Hour))
@@ -79,8 +79,8 @@ func TestAdminPort(t *testing.T) {
 	}
 }
 
-// A probe of a telemetry port that asks for certificates shows the port's own, where its
-// authorities have issued that, or the one that it is given, and otherwise says what is wrong.
+// A probe of a telemetry port that requires client certificates uses the port's own if its
+// authorities issued that, or the given one; otherwise it says what is wrong.
 func TestHealthWithCertificate(t *testing.T) {
 	clients, servers := transporttest.NewAuthority(), transporttest.NewAuthority()
 	client, both, server := clients.Issue(time.Now().Add(time.Hour)), clients.Issue(time.Now().Add(time.Hour)), servers.Issue(time.Now().Add(time.Hour))

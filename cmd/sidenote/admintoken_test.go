@@ -23,8 +23,8 @@ func (p *process) gives(t *testing.T, token, method, path, body string, status i
 
 const newBase, search = `{"id":"notes"}`, `{"query":"parental leave"}`
 
-// A token that is configured is wanted for all but probes, and the one of the state
-// folder does not do in its place.
+// If a token is configured, all calls but probes need it; the token of the state folder is not
+// accepted instead.
 func TestServeWantsItsConfiguredToken(t *testing.T) {
 	config := written(t, "sidenote.yaml", "admin: {token: {file: "+written(t, "token", "t0ken-of-file\n")+"}}\n")
 	state := filepath.Join(t.TempDir(), "state")
@@ -44,7 +44,7 @@ func TestServeWantsItsConfiguredToken(t *testing.T) {
 	}
 }
 
-// With a token of the environment the admin port may be open to other machines.
+// With a token from the environment the admin port may be open to other machines.
 func TestTokenOfTheEnvironmentOpensThePort(t *testing.T) {
 	args := []string{"check", "--upstream", "http://127.0.0.1:9", "--admin", "0.0.0.0:8081", "--state", ":memory:"}
 	start(t, noEnv, args...).ends(t, exitUsage, "", "so admin.token must be set")
@@ -53,8 +53,8 @@ func TestTokenOfTheEnvironmentOpensThePort(t *testing.T) {
 	start(t, blank, args...).ends(t, exitUsage, "", "SIDENOTE_ADMIN_TOKEN is not set")
 }
 
-// Without a configured token writes need the one that is made for the state folder,
-// of the process that writes it and of those that follow, and reads need none.
+// Without a configured token, writes need the token that is made for the state folder, on the
+// writer and on its followers; reads need none.
 func TestWritesNeedTheStateFoldersToken(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "docs=" + handbook(t), "--state", state}
@@ -83,7 +83,7 @@ func TestWritesNeedTheStateFoldersToken(t *testing.T) {
 	follower.gives(t, "", "POST", "/v1/search", search, 200)
 }
 
-// sends makes a base with the token, with other header lines than usual.
+// sends creates a base with the token and additional header lines.
 func (p *process) sends(t *testing.T, status int, lines ...string) {
 	t.Helper()
 	req := p.request(t, "POST", "/v1/knowledge", newBase)
@@ -101,7 +101,7 @@ func (p *process) sends(t *testing.T, status int, lines ...string) {
 	}
 }
 
-// The calls that the page on knowledge shows have what a write needs.
+// The calls shown in the README on knowledge include what a write needs.
 func TestPageShowsWritesAsTheyAre(t *testing.T) {
 	text, err := os.ReadFile("../../retrieval/README.md")
 	if err != nil {
@@ -138,7 +138,7 @@ func TestReplicaSearchesWithTheReadToken(t *testing.T) {
 	central.gives(t, "r3ad", "POST", "/v1/knowledge", newBase, 403)
 	central.gives(t, "r3ad", "DELETE", "/v1/knowledge/handbook", "", 403)
 	central.gives(t, "s3cret", "POST", "/v1/knowledge", newBase, 201)
-	// Nobody writes where nothing is kept and no token is configured.
+	// If nothing is kept and no token is configured, writes are refused.
 	edge.asks(t, "POST", "/v1/knowledge", newBase, 403, "There is no admin token to write with: the state is in memory. Set SIDENOTE_ADMIN_TOKEN or admin.token.")
 	central.stop()
 	if said := central.out.text.String(); strings.Contains(said, "r3ad") || strings.Contains(said, "s3cret") {

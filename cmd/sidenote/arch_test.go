@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// mayImport says what packages of ours the packages of a tree may import beside those of the tree
-// itself. The longest tree counts. A new arrow is a change of the design.
+// mayImport lists, for each tree of packages, which other packages of this module it may import.
+// The longest matching tree counts. A new arrow is a change of the design.
 var mayImport = map[string][]string{
 	"retrieval":                   {},
 	"retrieval/filter":            {},
@@ -32,14 +32,14 @@ var mayImport = map[string][]string{
 	"cmd":                         {"retrieval", "rewrite", "cache", "proxy"},
 }
 
-// mayNotImport takes from mayImport what is only put together in cmd: engines and stores.
+// mayNotImport removes engines and stores from mayImport: only cmd wires them.
 var mayNotImport = map[string][]string{
 	"rewrite": {"retrieval/knowledge", "retrieval/vectorstore", "retrieval/eval"},
 	"cache":   {"retrieval/knowledge", "retrieval/vectorstore", "retrieval/eval"},
 	"proxy":   {"retrieval/knowledge", "retrieval/vectorstore", "retrieval/eval", "cache/redis"},
 }
 
-// onlyIn lists modules that stay in a few packages.
+// onlyIn lists modules that only a few packages may import.
 var onlyIn = map[string][]string{
 	"github.com/valyala/fasthttp":          {"proxy", "proxy/", "cmd/"},
 	"github.com/redis/go-redis":            {"cache/redis"},
@@ -55,7 +55,7 @@ var onlyIn = map[string][]string{
 	"github.com/tetratelabs/":              {"retrieval/knowledge/extract/pdf"},
 }
 
-// The arrows point one way.
+// Imports point one way only.
 func TestImports(t *testing.T) {
 	eachFile(t, func(file string, _ []byte, parsed *ast.File) {
 		for _, spec := range parsed.Imports {
@@ -68,9 +68,8 @@ func TestImports(t *testing.T) {
 	})
 }
 
-// eachFile calls do with each Go file of the tree that is no test. Files are read rather
-// than asked of the go command, whose answer a cached test would not notice to have
-// changed.
+// eachFile calls do with each Go file of the tree that is not a test. It reads files instead of
+// running the go command, because a cached test result would not notice a change of that output.
 func eachFile(t *testing.T, do func(file string, src []byte, parsed *ast.File)) {
 	t.Helper()
 	root := os.DirFS("../..")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A question that is given up ends at once, and so does what was asked for it, in whatever stage.
+// A canceled question ends at once, and so do all calls made for it, in whatever stage.
 func TestAskStops(t *testing.T) {
 	docs := writeFiles(t, map[string][]byte{"leave.md": []byte("Every parent may take 16 weeks of parental leave.")})
 	for _, more := range [][]string{{"--policy", "careful"}, nil} {

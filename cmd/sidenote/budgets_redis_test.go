@@ -18,18 +18,18 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// spenders are a fleet whose Redis keeps what is written, unless args say otherwise.
+// spenders returns a fleet whose Redis is durable, unless args say otherwise.
 func spenders(t *testing.T, args ...string) *fleet {
 	t.Helper()
 	return &fleet{t: t, dir: t.TempDir(), docs: handbook(t), up: newRecorder(t), server: redistest.Start(t, args...)}
 }
 
-// durable are the arguments of a Redis that has written what it answered: by itself it may
-// put that off for two seconds while the disk is busy, and what was settled then is held until
-// the lease ends.
+// durable are the arguments of a Redis that writes to disk before it answers. By default it may
+// delay writes for two seconds while the disk is busy, and what was settled then stays reserved
+// until the lease ends.
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// limited is a configuration with a limit of requests by the minute.
+// limited returns a configuration with a limit of requests per minute.
 func limited(perMinute int, rest string) string {
 	return fmt.Sprintf("budgets: {replicas: 2%s}\npolicies: {default: {limits: {requests_per_minute: %d}}}\n", rest, perMinute)
 }
@@ -59,8 +59,8 @@ func spends(t *testing.T, n int, processes ...*process) (answers map[int]int, to
 	return answers, time.Since(start)
 }
 
-// granted checks that a limit by the minute granted all that it holds, and no more than came
-// free meanwhile. It grants one each minute/limit.
+// granted checks that a limit per minute granted all that it allows, and at most what became free
+// meanwhile: one each minute/limit.
 func granted(t *testing.T, what string, got, limit int, took time.Duration) {
 	t.Helper()
 	const clocks = 50 * time.Millisecond // the clock of Redis is another one
@@ -69,7 +69,7 @@ func granted(t *testing.T, what string, got, limit int, took time.Duration) {
 	}
 }
 
-// chats is how many chats arrived; it is also asked whether it can be reached.
+// chats counts the chats that arrived; probes of reachability are not counted.
 func (u *recorder) chats() (n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -81,7 +81,7 @@ func (u *recorder) chats() (n int) {
 	return n
 }
 
-// usage asks a process what a tenant used.
+// usage returns what a process reports as a tenant's usage.
 func (p *process) usage(t *testing.T, tenant string) (u admin.Usage) {
 	t.Helper()
 	_, text := get(t, p.admin+admin.TenantUsagePath(tenant))
@@ -91,7 +91,7 @@ func (p *process) usage(t *testing.T, tenant string) (u admin.Usage) {
 	return u
 }
 
-// settled waits until a tenant holds nothing and has spent n requests.
+// settled waits until a tenant has nothing reserved and has spent n requests.
 func (p *process) settled(t *testing.T, tenant string, n int) (u admin.Usage) {
 	t.Helper()
 	eventually(t, func() string {
@@ -104,7 +104,7 @@ func (p *process) settled(t *testing.T, tenant string, n int) (u admin.Usage) {
 	return u
 }
 
-// eventually asks until there is nothing wrong any more.
+// eventually repeats a check until it finds no error.
 func eventually(t *testing.T, wrong func() string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -120,8 +120,8 @@ func eventually(t *testing.T, wrong func() string) {
 	}
 }
 
-// Replicas on one Redis share a limit to the request. Without the Redis nobody is served
-// (fail_closed), and when it is back it knows what was spent: row R1.
+// Replicas on one Redis share a limit exactly. Without Redis all requests are refused
+// (fail_closed), and when it is back it still has the counts: row R1.
 func TestBudgetReplicasR1(t *testing.T) {
 	const limit = 20
 	f := spenders(t, durable...)
@@ -158,8 +158,8 @@ func TestBudgetReplicasR1(t *testing.T) {
 			}
 			return resp, err
 		}))
-	// It is told to wait a second, does, and gets the answer that Redis then knows of: the
-	// limit may be reached, which is no error of ours.
+	// The client retries after a second, as told. Redis may then report that the limit is reached,
+	// which is not an error.
 	_, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o"))
 	if retried.Load() == 0 {
 		t.Error("the SDK was not refused")
@@ -180,8 +180,8 @@ func TestBudgetReplicasR1(t *testing.T) {
 	}
 }
 
-// Where the configuration says so, each replica grants an allowance while there is no Redis,
-// and Redis hears of it later.
+// If so configured, each replica grants an allowance while Redis is down, and reports the usage to
+// Redis later.
 func TestBudgetAllowance(t *testing.T) {
 	const limit, allowance = 6, 2
 	f := spenders(t, durable...)
@@ -212,8 +212,8 @@ func TestBudgetAllowance(t *testing.T) {
 	one.settled(t, "default", all)
 }
 
-// Row R18: a Redis that may forget what was spent is warned of, in the log, at /readyz and in a
-// metric. Without limits it may be a cache that forgets, and nothing is said.
+// Row R18: the log, /readyz and a metric warn of a Redis that may lose counts. Without limits Redis
+// may be a cache that evicts keys, and there is no warning.
 func TestBudgetUnsafeRedisR18(t *testing.T) {
 	f := spenders(t, "--maxmemory-policy", "allkeys-lru")
 	p, free := f.replica("", limited(20, "")), f.replica("", "")

@@ -13,15 +13,14 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// begin starts one more process of the fleet with a configuration of its own behind upstream and
-// knowledge.
+// begin starts one more process of the fleet, with its own configuration.
 func (f *fleet) begin(rest string) *process {
 	f.t.Helper()
 	f.write("sidenote.yaml", fmt.Sprintf("upstream: %s\nknowledge: {handbook: %q}\n%s", f.up.URL, f.docs, rest))
 	return serve(f.t, "--config", filepath.Join(f.dir, "sidenote.yaml"))
 }
 
-// counts waits until a process can ask the Redis of its budgets.
+// counts waits until a process can reach the Redis of its budgets.
 func (p *process) counts(t *testing.T) {
 	t.Helper()
 	eventually(t, func() string {
@@ -32,8 +31,8 @@ func (p *process) counts(t *testing.T) {
 	})
 }
 
-// A Redis that is too slow for the cache, or that loses its connections, refuses nobody who has
-// room.
+// A Redis that is too slow for the cache, or that drops connections, causes no refusal of tenants
+// below their limits.
 func TestBudgetsOnASlowRedis(t *testing.T) {
 	f := spenders(t, durable...)
 	fault := redistest.NewFault(t, f.server.Addr())
@@ -53,7 +52,7 @@ func TestBudgetsOnASlowRedis(t *testing.T) {
 	one.settled(t, "default", 48)
 }
 
-// Cache and budgets may use two servers. What one of them has to do with does not concern the other.
+// Cache and budgets may use two servers. A fault of one does not affect the other.
 func TestBudgetsOnAServerOfTheirOwn(t *testing.T) {
 	for name, key := range map[string]string{"beside the cache": "redis: %q\n", "without a cache": "# %q\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +85,8 @@ func TestBudgetsOnAServerOfTheirOwn(t *testing.T) {
 	}
 }
 
-// On a full server that does not evict keys the cache stops before it takes what budgets need.
+// On a full server that does not evict keys the cache stops writing before it takes the memory that
+// budgets need.
 func TestCacheStopsBeforeBudgetsFail(t *testing.T) {
 	f := spenders(t, append(durable, "--maxmemory-policy", "noeviction")...)
 	p := f.begin(fmt.Sprintf("redis: {url: %q, timeout: 5s}\npolicies: {default: {limits: {requests_per_minute: 10000}}}\n", f.server.URL()))

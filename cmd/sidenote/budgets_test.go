@@ -20,10 +20,10 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// digestOf is a key as configurations have it.
+// digestOf returns a key's digest as written in configurations.
 func digestOf(key string) string { return fmt.Sprintf("{sha256: %x}", sha256.Sum256([]byte(key))) }
 
-// A gate is an upstream that lets chats wait until it opens.
+// A gate is an upstream that holds back chats until it opens.
 func gate(t *testing.T, u *recorder) (url string, asked chan struct{}, open func()) {
 	t.Helper()
 	asked, opened := make(chan struct{}, 100), make(chan struct{})
@@ -40,8 +40,8 @@ func gate(t *testing.T, u *recorder) (url string, asked chan struct{}, open func
 	return server.URL, asked, open
 }
 
-// Row P7: a process is killed, then another with a request under way. Nothing that they
-// acknowledged is lost, nothing stays held, and what was under way is charged its estimate.
+// Row P7: a process is killed, then another one during a request. Nothing that was acknowledged is
+// lost, no reservation remains, and the interrupted request is charged its estimate.
 func TestBudgetKilledP7(t *testing.T) {
 	state := t.TempDir()
 	up := newRecorder(t)
@@ -120,8 +120,8 @@ func TestBudgetKilledP7(t *testing.T) {
 	}
 }
 
-// Row P13: a tenant at ten times its limit is refused what is beyond it; its neighbour is
-// served whole.
+// Row P13: a tenant at ten times its limit is refused what exceeds it; other tenants are not
+// affected.
 func TestBudgetNoisyNeighbourP13(t *testing.T) {
 	const limit, quiet = 12, 40
 	up := newRecorder(t)
@@ -169,8 +169,8 @@ tenants:
 	p.settled(t, "noisy", served)
 }
 
-// The official SDK understands a refusal, and waits as long as it is told to: not at all where
-// that does not help.
+// The official SDK understands a refusal and waits as long as told; it does not retry if that
+// cannot help.
 func TestBudgetSDK(t *testing.T) {
 	up := newRecorder(t)
 	p := serve(t, "--config", written(t, "sidenote.yaml", fmt.Sprintf(`upstream: %s
@@ -225,7 +225,8 @@ tenants:
 	}
 }
 
-// Under a limit of tokens streams tell Sidenote what they used, and the client only if it asked.
+// Under a limit of tokens the upstream reports the usage of streams to Sidenote; the client sees it
+// only if it asked.
 func TestBudgetSDKStream(t *testing.T) {
 	stub := &demo.Stub{}
 	up := httptest.NewServer(stub)
@@ -272,7 +273,7 @@ func TestBudgetSDKStream(t *testing.T) {
 	}
 }
 
-// On one connection a request finds free what the one before it held.
+// On one connection, what a request reserved is free again for the next one.
 func TestBudgetOneAtATime(t *testing.T) {
 	p := serve(t, "--config", written(t, "sidenote.yaml", fmt.Sprintf("upstream: %s\nstate: \":memory:\"\n"+
 		"policies: {default: {limits: {max_parallel_requests: 1, tokens_per_day: 1M}}}\n", newRecorder(t).URL)))

@@ -12,8 +12,8 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// While Redis is down, /readyz and the log say what happens to tenants with limits, and it does;
-// all others are served.
+// While Redis is down, /readyz and the log say what happens to tenants with limits, and that is
+// what happens; all others are served.
 func TestLimitedTenantsWithoutRedisAreToldOf(t *testing.T) {
 	tenants := fmt.Sprintf("tenants:\n  acme: {keys: [%s], knowledge: [handbook], limits: {requests_per_minute: 100000}}\n  free: {keys: [%s], knowledge: [handbook]}\n", digestOf(acmeKey), digestOf(umbraKey))
 	for name, c := range map[string]struct {
@@ -92,8 +92,8 @@ func asksWith(t *testing.T, p *process, key, body string) int {
 	return resp.StatusCode
 }
 
-// What tenants use is counted with its cost whether they have limits or not: by the numbers that
-// answers tell, and by the text of a stream that tells none; in this process and on Redis.
+// Usage and cost are counted for tenants with and without limits: from the reported usage, or from
+// the text of a stream that reports none; in this process and on Redis.
 func TestTenantsWithoutLimitsHaveUsage(t *testing.T) {
 	up := httptest.NewServer(&demo.Stub{})
 	t.Cleanup(up.Close)

@@ -20,7 +20,7 @@ import (
 	"sidenote/retrieval/services/servicestest"
 )
 
-// A canary is a run of the program that holds a secret of every kind, and all that it shows.
+// A canary is a run of the program with a secret of every kind; it collects all output.
 type canary struct {
 	t       *testing.T
 	p       *process
@@ -51,7 +51,7 @@ tenants:
   staff: {jwt: {corp: {groups: staff}}, policy: claims}
 `
 
-// newCanary starts the program, which keeps bodies as it is told.
+// newCanary starts the program with the given setting of explain.bodies.
 func newCanary(t *testing.T, bodies string) *canary {
 	t.Helper()
 	s, up, dir := tenanttest.NewSigner(t), newRecorder(t), t.TempDir()
@@ -96,7 +96,7 @@ func newCanary(t *testing.T, bodies string) *canary {
 
 func (c *canary) lookup(name string) (string, bool) { v, ok := c.env[name]; return v, ok }
 
-// asks sends a request and keeps the answer, with its head.
+// asks sends a request and records the answer and its head.
 func (c *canary) asks(method, url, credential, body string) (status int, id string) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, url, strings.NewReader(body))
@@ -118,8 +118,8 @@ func (c *canary) asks(method, url, credential, body string) (status int, id stri
 	return resp.StatusCode, resp.Header.Get("Sidenote-Id")
 }
 
-// explained asks for the explanation of a request until it is there, which may be a little
-// after the answer.
+// explained repeats the request for an explanation until it is there, which may be a little after
+// the answer.
 func (c *canary) explained(id string) {
 	c.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {
@@ -135,7 +135,7 @@ func (c *canary) explained(id string) {
 	}
 }
 
-// sends writes bytes that need not be a request, and keeps the answer.
+// sends writes raw bytes, which need not be a request, and records the answer.
 func (c *canary) sends(text string) {
 	c.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(c.p.data, "http://"))
@@ -152,7 +152,7 @@ func (c *canary) sends(text string) {
 	_, _ = io.Copy(&c.shown, conn) // a reset is an answer, too
 }
 
-// runs runs a command and keeps what it prints.
+// runs runs a command and records its output.
 func (c *canary) runs(code int, args ...string) {
 	c.t.Helper()
 	var out bytes.Buffer
@@ -162,8 +162,8 @@ func (c *canary) runs(code int, args ...string) {
 	c.shown.Write(out.Bytes())
 }
 
-// T28: no key, token, password or claim is in anything that the program prints, logs, counts,
-// explains or answers, whatever goes wrong.
+// T28: no key, token, password or claim appears in any output, log, metric, explanation or answer,
+// whatever goes wrong.
 func TestT28CanarySecrets(t *testing.T) {
 	c := newCanary(t, "full")
 	const chat = "/v1/chat/completions"
@@ -224,7 +224,7 @@ func TestT28CanarySecrets(t *testing.T) {
 	c.nowhere()
 }
 
-// callsTools sends chats whose model calls a tool of ours with what looks like a key.
+// callsTools sends chats whose model calls one of Sidenote's tools with a fake key.
 func callsTools(c *canary) {
 	c.t.Helper()
 	c.secrets["key that a model writes"] = "sk-canary-written-by-a-model"
@@ -235,7 +235,7 @@ func callsTools(c *canary) {
 	}
 }
 
-// nowhere looks for each secret in what was shown, which is what it should be.
+// nowhere checks that the collected output is complete and contains none of the secrets.
 func (c *canary) nowhere() {
 	c.t.Helper()
 	text := c.shown.String()
@@ -252,12 +252,13 @@ func (c *canary) nowhere() {
 	}
 }
 
-// A leaking panics with all that it knows.
+// A leaking panics with a message that contains all its secrets.
 type leaking []any
 
 func (l leaking) Record(*report.Report) { panic(fmt.Sprint(l...)) }
 
-// T28, P8: a panic that says a key is counted and logged with its stack, and the key is not.
+// T28, P8: a panic whose message contains a key is counted and logged with its stack, but without
+// the key.
 func TestT28CanaryInPanic(t *testing.T) {
 	const key, own = "sk-sidenote-canary-tenant", "sk-canary-up"
 	up := newRecorder(t)

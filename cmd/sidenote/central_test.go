@@ -27,7 +27,7 @@ func written(t *testing.T, name, text string) string {
 	return path
 }
 
-// edgeConfig is that of a Sidenote whose one base is kept by another.
+// edgeConfig is the configuration of a Sidenote whose only base is on another one.
 func edgeConfig(t *testing.T, upstream, central, token, deadline string) string {
 	t.Helper()
 	return written(t, "edge.yaml", fmt.Sprintf(`
@@ -41,7 +41,7 @@ policies:
 `, upstream, central, token, deadline))
 }
 
-// newCentral is a Sidenote that others search, with a token on its admin port.
+// newCentral starts a Sidenote that others search, with a token on its admin port.
 func newCentral(t *testing.T) (p *process, token string) {
 	t.Helper()
 	token = written(t, "token", "s3cret")
@@ -64,7 +64,7 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// A Sidenote finds its sources in another one, as if the documents were its own.
+// A Sidenote can search another one as if the documents were its own.
 func TestCentralSidenote(t *testing.T) {
 	central, token := newCentral(t)
 	up := newRecorder(t)
@@ -106,7 +106,7 @@ func TestCentralSidenote(t *testing.T) {
 			t.Errorf("no %s", line)
 		}
 	}
-	// Its own admin port shows the base as a store, too, but not the files.
+	// Its own admin port also lists the base as a store, but not its files.
 	stores := adminClient(edge)
 	page, err := stores.VectorStores.Search(t.Context(), "hr", searchFor("parental leave"))
 	if err != nil || len(page.Data) == 0 || page.Data[0].FileID != "leave.md" {
@@ -118,7 +118,7 @@ func TestCentralSidenote(t *testing.T) {
 	if _, err := stores.VectorStores.Files.List(t.Context(), "hr", openai.VectorStoreFileListParams{}); err == nil || !strings.Contains(err.Error(), "501") {
 		t.Errorf("files: %v", err)
 	}
-	// The command finds the same, and says why the rest is out.
+	// The command finds the same sources, and says why the others are excluded.
 	var out, errs bytes.Buffer
 	code := Run(t.Context(), []string{"search", "parental leave", "--config", config, "--explain"}, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
 	if code != exitDone || !strings.Contains(out.String(), " hr/leave.md#0  Leave policy > Parental leave\n") {
@@ -126,8 +126,7 @@ func TestCentralSidenote(t *testing.T) {
 	}
 }
 
-// What another Sidenote keeps is read chunk by chunk as it is there, under the filters here, and by
-// OpenAI's SDK.
+// Chunks on another Sidenote are read under the local filters, also with OpenAI's SDK.
 func TestReadsOfCentralSidenote(t *testing.T) {
 	central, token := newCentral(t)
 	edge := serve(t, "--config", edgeConfig(t, newRecorder(t).URL, central.admin, token, "5s"))
@@ -161,7 +160,7 @@ func TestReadsOfCentralSidenote(t *testing.T) {
 	}
 }
 
-// Without the other one requests go on, and it says what is missing.
+// Without the other Sidenote requests continue, and the status says what is missing.
 func TestCentralSidenoteIsGone(t *testing.T) {
 	central, token := newCentral(t)
 	up := newRecorder(t)
@@ -183,8 +182,8 @@ func TestCentralSidenoteIsGone(t *testing.T) {
 	edge.out.until(t, "knowledge hr: vector store handbook at "+host)
 }
 
-// The token of the other one goes there and nowhere else: a wrong one is said so,
-// and a redirect leads nowhere.
+// The token of the other Sidenote is sent there and nowhere else: a wrong one is reported, and
+// redirects are not followed.
 func TestCentralSidenoteRefuses(t *testing.T) {
 	canary := newRecorder(t)
 	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -213,8 +212,7 @@ func TestCentralSidenoteRefuses(t *testing.T) {
 	}
 }
 
-// An answer that comes after the deadline is not waited for, and is there for the
-// next who asks.
+// An answer after the deadline is not waited for; its result is cached for the next request.
 func TestCentralSidenoteIsSlow(t *testing.T) {
 	central, token := newCentral(t)
 	target, err := url.Parse(central.admin)
@@ -224,8 +222,8 @@ func TestCentralSidenoteIsSlow(t *testing.T) {
 	let := make(chan struct{})
 	front := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
-		// A body that net/http reads past its end while the answer is written breaks
-		// that off: so it gets one that is read already.
+		// net/http fails if a body is read past its end while the answer is written, so it gets a
+		// body that was read already.
 		if body, err := io.ReadAll(r.In.Body); err == nil { // else the client has left
 			r.Out.Body = io.NopCloser(bytes.NewReader(body))
 		}

@@ -16,10 +16,9 @@ import (
 	"sidenote/rewrite/goldentest"
 )
 
-// A chain file holds sidenote.yaml, the documents it names, and requests of its
-// tenants (TENANT.*.json). They go one after the other through everything
-// between the front door and the upstream, caches included; each is expected as
-// rewritten, with a line of its report.
+// A chain file holds sidenote.yaml, its documents, and requests of its tenants (TENANT.*.json). The
+// requests pass one after another through everything between listener and upstream, caches
+// included. Each is compared with its expected rewrite and a line of its report.
 func TestChain(t *testing.T) {
 	goldentest.Each(t, "testdata/chain", func(t *testing.T, a *goldentest.Archive) {
 		dir := t.TempDir()
@@ -35,7 +34,7 @@ func TestChain(t *testing.T) {
 	})
 }
 
-// wired builds what serve builds, and waits for its knowledge.
+// wired builds what serve builds, and waits until its knowledge is indexed.
 func wired(t *testing.T, path string) *server.Engine {
 	t.Helper()
 	cfg, err := config.Load(config.Source{Path: path, Env: func(string) (string, bool) { return "", false }})

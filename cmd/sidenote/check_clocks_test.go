@@ -55,7 +55,7 @@ func (hung) Set(ctx context.Context, _ string, _ []byte, _ time.Duration) error 
 	return ctx.Err()
 }
 
-// A near store keeps everything.
+// A near store keeps everything in memory.
 type near struct{ kept sync.Map }
 
 func (s *near) Get(_ context.Context, key string) ([]byte, error) {
@@ -77,10 +77,9 @@ type countless struct{}
 
 func (countless) Count(string) (int, bool) { return 10, true }
 
-// With a planner, Redis, embeddings, a remote base, a reranker of any dialect and a grader that
-// all hang, no concurrent request waits longer than check prints, and one waits exactly that long.
-// The clock is that of a synctest bubble, so the machine does not matter. What the word search has
-// found is used.
+// With a planner, Redis, embeddings, a remote base, a reranker of any dialect and a grader that all
+// hang, no concurrent request waits longer than check prints, and one waits exactly that long. Time
+// is faked, so the machine does not matter. The results of the word search are used.
 //
 // Row K2 of deploy/CONTRIBUTING.md.
 func TestHangingServicesCostWhatCheckPrints(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 	"github.com/openai/openai-go/v3"
 )
 
-// The official SDK reads the annotations that Sidenote adds to an answer, and a stream that has
-// them is one that it can read.
+// The official SDK reads the annotations that Sidenote adds to answers and streams.
 func TestSDKAnnotations(t *testing.T) {
 	up := newRecorder(t)
 	config := filepath.Join(t.TempDir(), "sidenote.yaml")

@@ -14,8 +14,8 @@ import (
 	"sidenote/proxy/tenant/tenanttest"
 )
 
-// T07: what a token says decides which documents its caller is shown, by claims of one name
-// and by nested ones; whoever has no such claim is shown nothing, by search and by reference.
+// T07: claims of a token, also nested ones, decide which documents its caller sees; callers without
+// the claim see none, by search or by reference.
 func TestClaimsChooseDocuments(t *testing.T) {
 	s, up, dir := tenanttest.NewSigner(t), newRecorder(t), t.TempDir()
 	const key = "sk-sidenote-by-key"
@@ -83,7 +83,7 @@ tenants: {staff: {jwt: {corp: {realm.kind: staff}}, keys: ["%x"]}}
 			}
 		}
 	}
-	// The admin port gets no tokens, so it shows nothing of this tenant, by whatever reference.
+	// Tokens are not accepted on the admin port, so it shows none of this tenant's documents.
 	for _, path := range []string{
 		"/v1/search?tenant=staff", "/v1/rewrite?tenant=staff", "/v1/vector_stores/docs/search?tenant=staff",
 		"/v1/vector_stores/docs/files?tenant=staff", "/v1/vector_stores/docs/files/one.md?tenant=staff", "/v1/vector_stores?tenant=staff",
@@ -95,7 +95,7 @@ tenants: {staff: {jwt: {corp: {realm.kind: staff}}, keys: ["%x"]}}
 	}
 }
 
-// asked gets a URL, or posts a question where it is one of searches or dry runs.
+// asked gets a URL, or posts a question to a URL of searches or dry runs.
 func asked(t *testing.T, url string) (status int, answer string) {
 	t.Helper()
 	path, _, _ := strings.Cut(url, "?")

@@ -29,13 +29,13 @@ type toldCall struct {
 	Arguments string `json:"arguments"`
 }
 
-// toolPlays are what models say that call our tools only, or the app's as well.
+// toolPlays are answers of models that call only Sidenote's tools, or the app's as well.
 var toolPlays = map[string][]string{
 	"mixed": mixedAnswers,
 	"ours":  {mixedAnswers[0], mixedAnswers[2]},
 }
 
-// play toolPlays a dialogue to its end with the SDK for Go.
+// play runs a dialogue of toolPlays to its end with the SDK for Go.
 func (a *caller) play(p *process) (all []told) {
 	a.t.Helper()
 	for {
@@ -52,9 +52,9 @@ func (a *caller) play(p *process) (all []told) {
 	}
 }
 
-// The official SDKs for other languages get from a model that calls our tools what that for Go gets,
-// and with what they send of it the upstream sees the same conversation. deploy/clients.sh installs
-// them in the folder CLIENTS.
+// With a model that calls Sidenote's tools, the official SDKs for other languages get what the one
+// for Go gets, and their next requests give the upstream the same conversation. deploy/clients.sh
+// installs them in the folder CLIENTS.
 func TestClients(t *testing.T) {
 	clients := otherClients(t)
 	for name, answers := range toolPlays {
@@ -80,7 +80,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// They read the same of answers in stages, whether the chain goes to its end or not.
+// They read the same from answers in stages, whether or not the chain runs to its end.
 func TestClientsStaged(t *testing.T) {
 	clients := otherClients(t)
 	for name, play := range stagedPlays {
@@ -111,7 +111,7 @@ func otherClients(t *testing.T) map[string][]string {
 	}
 }
 
-// The script that installs the SDKs, and the programs that use them, can at least be parsed.
+// The script that installs the SDKs, and the programs that use them, are syntactically valid.
 func TestClientsParse(t *testing.T) {
 	in := func(name string) string { return filepath.Join("testdata", "clients", name) }
 	for _, command := range [][]string{

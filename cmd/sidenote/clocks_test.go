@@ -53,7 +53,7 @@ func silentServer(t *testing.T) string {
 var mostRetrieval = regexp.MustCompile(`(?m)^retrieval  at most (\S+) a request: a plan, then Redis, then the search, then scores$`)
 
 // serveHanging starts a Sidenote whose planner, Redis, embeddings, vector store and reranker all
-// hang, and returns what check prints that a request waits for them at most.
+// hang. It returns the maximum wait that check prints.
 func serveHanging(t *testing.T, dialect string) (p *process, most time.Duration) {
 	t.Helper()
 	service, store, silent := servicestest.Start(t), newArchive(t, false), silentServer(t)
@@ -108,17 +108,18 @@ policies:
 	return p, most
 }
 
-// nthQuestion is another one for each number, to which the same is an answer.
+// nthQuestion returns a different question for each number, all with the same answer.
 func nthQuestion(n int) string {
 	return "How many weeks of parental leave" + strings.Repeat("?", n+1)
 }
 
-// busyMachine is how much longer than check prints a request with hanging services may take here: the machine may be busy. What is not bounded by a clock takes ten seconds or more.
+// busyMachine is how much longer than check prints a request with hanging services may take,
+// because the machine may be busy. A wait without a limit takes ten seconds or more.
 const busyMachine = 5 * time.Second
 
-// The whole program with every service hanging: requests are answered with what the words have
-// found, say what is missing, and wait for as long as check prints at most. That the sum is exact is
-// shown where time is not that of the machine (package review); SIDENOTE_LONG=1 measures.
+// With every service hanging, the whole program answers from the word search, says what is missing,
+// and waits at most as long as check prints. Another test checks the exact sum in fake time;
+// SIDENOTE_LONG=1 measures.
 //
 // Row K2 of deploy/CONTRIBUTING.md.
 func TestEveryServiceHangs(t *testing.T) {
@@ -155,8 +156,8 @@ func TestEveryServiceHangs(t *testing.T) {
 	}
 }
 
-// The figures: what requests take more than those of a Sidenote without services, by the 99th
-// percentile, with every service hanging.
+// The figures: the additional time of requests with every service hanging, compared to a Sidenote
+// without services, at the 99th percentile.
 func TestHangingServicesMeasured(t *testing.T) {
 	if os.Getenv("SIDENOTE_LONG") == "" {
 		t.Skip("takes minutes and a machine at rest; SIDENOTE_LONG=1 runs it")

@@ -23,8 +23,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// A composeFile has the keys that deploy/compose.yaml uses, and no others: one
-// that is new there has to be looked at here.
+// A composeFile has the keys that deploy/compose.yaml uses and no others: a new key must be
+// considered here.
 type composeFile struct {
 	Services map[string]composeService `yaml:"services"`
 	Volumes  map[string]struct{}       `yaml:"volumes"`
@@ -47,7 +47,7 @@ type composeService struct {
 	} `yaml:"depends_on"`
 }
 
-// An pictureImage is what the Dockerfile says of the containers made of it.
+// A pictureImage is what the Dockerfile sets for its containers.
 type pictureImage struct {
 	env         map[string]string
 	entrypoint  []string
@@ -86,7 +86,7 @@ func readCompose(t *testing.T) (composeFile, pictureImage) {
 	return file, img
 }
 
-// What holds of compose.yaml without running it.
+// Properties of compose.yaml that can be checked without running it.
 func TestComposeFile(t *testing.T) {
 	file, img := readCompose(t)
 	one, two := file.Services["one"], file.Services["two"]
@@ -122,7 +122,7 @@ func TestComposeFile(t *testing.T) {
 			if d.Condition != "service_healthy" || len(file.Services[on].Healthcheck.Test) == 0 {
 				t.Errorf("%s waits for %s to be %s, which nothing finds out", name, on, d.Condition)
 			}
-			// Redis is never a reason to fail, and not one to stay away either.
+			// Redis must neither make the service fail nor keep it from starting.
 			if required := d.Required == nil || *d.Required; required == (on == "redis") {
 				t.Errorf("%s: %s is required: %v", name, on, required)
 			}
@@ -139,18 +139,18 @@ func TestComposeFile(t *testing.T) {
 	}
 }
 
-// A composition runs the services as processes of this machine.
+// A composition runs the services as local processes.
 type composition struct {
 	t     *testing.T
 	file  composeFile
 	img   pictureImage
 	hosts map[string]string // addresses here by what containers call them
-	// patient is a configuration that gives Redis longer than a user would wait: a
-	// machine that runs tests may be busy, and a hit is to be a hit.
+	// patient is a configuration that waits longer for Redis than users would: the machine may be
+	// busy, and a hit must remain a hit.
 	patient string
 }
 
-// A container is one of them.
+// A container is one service of a composition.
 type container struct {
 	t    *testing.T
 	at   map[string]string // addresses here by the port inside
@@ -159,8 +159,7 @@ type container struct {
 	code int // once out has ended
 }
 
-// local is what a container's argument is here: hosts, own ports and paths are
-// elsewhere, all else stays.
+// local translates a container's argument: hosts, its own ports and paths are replaced.
 func (c *composition) local(s composeService, at map[string]string, args []string) []string {
 	c.t.Helper()
 	var pairs []string
@@ -186,7 +185,7 @@ func (c *composition) local(s composeService, at map[string]string, args []strin
 	return out
 }
 
-// command is a process of the image, with env in place of what the image sets.
+// command runs a process of the image, with env instead of the image's environment.
 func (c *composition) command(args []string, env map[string]string) *exec.Cmd {
 	cmd := exec.Command(filepath.Base(args[0]), args[1:]...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"} // else a check takes a second longer with -race
@@ -196,7 +195,7 @@ func (c *composition) command(args []string, env map[string]string) *exec.Cmd {
 	return cmd
 }
 
-// up starts a service and waits until its health check says that it is well.
+// up starts a service and waits until its health check succeeds.
 func (c *composition) up(name string) *container {
 	c.t.Helper()
 	s := c.file.Services[name]
@@ -246,7 +245,7 @@ func (c *composition) up(name string) *container {
 	return ct
 }
 
-// inside is the address here of one inside the container.
+// inside returns the local address for an address inside the container.
 func (c *composition) inside(ct *container, address string) string {
 	c.t.Helper()
 	_, port, err := net.SplitHostPort(address)
@@ -259,7 +258,7 @@ func (c *composition) inside(ct *container, address string) string {
 	return ct.at[port]
 }
 
-// until waits for something to become so; why says what is in the way.
+// until waits until a condition holds; why says what is missing.
 func (ct *container) until(what string, so func() bool, why func() any) {
 	ct.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -273,7 +272,7 @@ func (ct *container) until(what string, so func() bool, why func() any) {
 	}
 }
 
-// stop ends it as docker stop does.
+// stop ends a service as docker stop does.
 func (ct *container) stop() {
 	ct.t.Helper()
 	if err := ct.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -289,8 +288,7 @@ func (ct *container) stop() {
 	}
 }
 
-// ask asks and returns what is said of caches, and the answer, which is one of
-// the handbook.
+// ask sends a question and returns the cache status; the answer must come from the handbook.
 func (ct *container) ask(question string) (cache, answer string) {
 	ct.t.Helper()
 	body := fmt.Sprintf(`{"model":"gpt-4o","messages":[{"role":"user","content":%q}]}`, question)
@@ -311,8 +309,8 @@ func (ct *container) ask(question string) (cache, answer string) {
 	return found[1], string(text)
 }
 
-// ready waits for /readyz, where it is published, to say what state it is in; it
-// does not fail for want of Redis.
+// ready waits until /readyz, if it is published, reports a state; it must not fail because of
+// Redis.
 func (ct *container) ready(want string, meanwhile func()) {
 	ct.t.Helper()
 	var text []byte
@@ -330,7 +328,7 @@ func (ct *container) ready(want string, meanwhile func()) {
 	}, func() any { return string(text) })
 }
 
-// What compose.yaml starts does what it promises, as processes without Docker.
+// The services of compose.yaml, run as processes without Docker, do what it promises.
 func TestComposeRuns(t *testing.T) {
 	file, img := readCompose(t)
 	redis := redistest.Start(t, file.Services["redis"].Command[1:]...)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// crowd opens connections to an address and sends a beginning on each.
+// crowd opens connections to an address and sends an unfinished request on each.
 func crowd(t *testing.T, address, beginning string, connections int) {
 	t.Helper()
 	for range connections {
@@ -27,8 +27,8 @@ func crowd(t *testing.T, address, beginning string, connections int) {
 	}
 }
 
-// C4, C6: a process that may have few descriptors answers probes and requests while strangers hold
-// as many connections as they can to another port, or to the same one without a request.
+// C4, C6: a process with few descriptors answers probes and requests while strangers hold as many
+// connections as they can to another port, or to the same one without a request.
 func TestFewDescriptors(t *testing.T) {
 	config := filepath.Join(writeFiles(t, map[string][]byte{"c.yaml": []byte("upstream: " + newRecorder(t).URL +
 		"\nconnections: 5000\ntenants: {acme: {keys: [" + digestOf("sk-acme") + "]}}\n")}), "c.yaml")
@@ -59,8 +59,8 @@ func TestFewDescriptors(t *testing.T) {
 	out.until(t, "in this process")
 	out.until(t, "connections: 5000 are more than the limit of open files, 192, allows; 48 are accepted at once")
 
-	// A full port answers before it has read the request, which net/http's client takes for an answer
-	// to none: what it says is read from the connection, even if the request could not be sent.
+	// A full port answers before it has read the request, which net/http's client does not accept
+	// as an answer. So the test reads the connection itself, even if the request could not be sent.
 	get := func(address, path string) (int, string) {
 		t.Helper()
 		c, err := net.DialTimeout("tcp", address, 30*time.Second)
@@ -90,7 +90,7 @@ func TestFewDescriptors(t *testing.T) {
 	}
 	crowd(t, data, half, 300)
 	for _, port := range []string{data, mcp} {
-		// One whose connections have sent no whole head for some seconds has room again.
+		// A port has room again when its connections have sent no complete head for some seconds.
 		if status, body := get(port, "/v1/models"); status == 0 || status == 503 && !strings.Contains(body, `"code":"overloaded"`) {
 			t.Errorf("a full port answers %d %s", status, body)
 		}
@@ -105,8 +105,8 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// max_connections_per_address holds for the data ports and that of MCP together, and not for the
-// admin port.
+// max_connections_per_address is a limit for the data ports and the MCP port together, but not for
+// the admin port.
 func TestConnectionsPerAddress(t *testing.T) {
 	config := filepath.Join(writeFiles(t, map[string][]byte{"c.yaml": []byte("upstream: " + newRecorder(t).URL + "\nmax_connections_per_address: 2\n")}), "c.yaml")
 	mcp, err := freeAddress()

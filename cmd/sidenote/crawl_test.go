@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// A crawler looks at all pages of an admin port that links and forms lead to, as a browser that has
-// signed in. Pages that are added are looked at by themselves.
+// A crawler visits all pages of an admin port that links and forms lead to, like a browser that has
+// signed in. New pages are included automatically.
 type crawler struct {
 	t       *testing.T
 	base    string // of the admin port
@@ -27,10 +27,10 @@ type crawler struct {
 	parts map[string]string // addresses that name a part of a page, with the page they stand on
 }
 
-// maxCrawled is how many pages are looked at: where there are more something multiplies.
+// maxCrawled limits the number of pages: more would mean that links multiply.
 const maxCrawled = 500
 
-// crawl looks at all pages from the start on, and returns their paths.
+// crawl visits all pages from the start page and returns their paths.
 func (c *crawler) crawl() (paths []string) {
 	c.t.Helper()
 	c.pages, c.parts, c.todo = map[string]map[string]bool{}, map[string]string{}, []string{"/"}
@@ -92,7 +92,7 @@ func (c *crawler) look(path string) {
 	}
 }
 
-// read looks at the elements of a page.
+// read checks the elements of a page.
 func (c *crawler) read(path, body string) {
 	c.t.Helper()
 	var form url.Values // that is open
@@ -139,7 +139,7 @@ func (c *crawler) read(path, body string) {
 	}
 }
 
-// attributes looks at those of an element.
+// attributes checks the attributes of an element.
 func (c *crawler) attributes(path string, e html.Token) map[string]string {
 	c.t.Helper()
 	at := map[string]string{}
@@ -166,7 +166,7 @@ func (c *crawler) attributes(path string, e html.Token) map[string]string {
 	return at
 }
 
-// follow notes an address of ours.
+// follow queues an address of this port.
 func (c *crawler) follow(from, address string) {
 	page, part, _ := strings.Cut(address, "#")
 	if part != "" {
@@ -178,12 +178,12 @@ func (c *crawler) follow(from, address string) {
 	c.todo = append(c.todo, page)
 }
 
-// hostileName is that of a file, which any page may show.
+// hostileName is the name of a file, which any page may show.
 const hostileName = `evil "><img src=x onerror=alert(1)><script>alert(2)<⁄script> javascript:alert(3) ‮gnp.md`
 
-// T28: no secret is on any page, nor in what pages link to, whatever is kept of requests, wherever callers
-// put it. The pages load nothing from elsewhere, run no script but their own, and have no link that
-// leads nowhere.
+// T28: no secret is on any page or on what pages link to, whatever is kept of requests and wherever
+// callers put it. The pages load nothing from elsewhere, run only their own scripts, and have no
+// broken link.
 func TestT28CanaryPages(t *testing.T) {
 	for _, bodies := range []string{"off", "redacted", "full"} {
 		t.Run(bodies, func(t *testing.T) {
@@ -226,8 +226,8 @@ func TestT28CanaryPages(t *testing.T) {
 	}
 }
 
-// chatsEverywhere sends chats with a secret wherever a caller may put one but in the texts: in the head
-// under several names, in the address, and in members that are for the upstream.
+// chatsEverywhere sends chats with a secret in every place except the texts: in headers, in the
+// URL, and in fields for the upstream.
 func (c *canary) chatsEverywhere(secret string) {
 	c.t.Helper()
 	const body = `{"model":"gpt-4o","messages":[{"role":"user","content":"What is the bonus?"}],"api_key":"%s","metadata":{"authorization":"%[1]s"}}`

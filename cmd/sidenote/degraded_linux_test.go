@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// mounted mounts a small disk of its own on a folder, for as long as the test runs.
+// mounted mounts a small disk on a folder for the duration of the test.
 func mounted(t *testing.T, dir, size string) {
 	t.Helper()
 	must(t, os.MkdirAll(dir, 0o755))
@@ -18,7 +18,8 @@ func mounted(t *testing.T, dir, size string) {
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 }
 
-// A disk that takes no writes is read; it is written again when it takes them.
+// A state folder on a disk that refuses writes is read; it is written again when the disk accepts
+// writes.
 func TestReadOnlyState(t *testing.T) {
 	t.Parallel()
 	docs, state, up := handbook(t), filepath.Join(t.TempDir(), "state"), newRecorder(t).URL
@@ -50,8 +51,8 @@ func TestReadOnlyState(t *testing.T) {
 	p.readyz(t, `{"status":"ready"}`)
 }
 
-// Without room for it a base is left out, and the one that was there stays; with room
-// it is read.
+// A base that does not fit on the disk is left out and the existing one stays; with enough space it
+// is read.
 func TestFullState(t *testing.T) {
 	t.Parallel()
 	docs, small, state := t.TempDir(), handbook(t), filepath.Join(t.TempDir(), "state")
@@ -73,7 +74,7 @@ func TestFullState(t *testing.T) {
 	p.readyz(t, `{"status":"ready"}`)
 }
 
-// A disk that is full at the start keeps nobody from being served.
+// With a full disk at the start, requests are still served.
 func TestFullFromTheStart(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
@@ -90,8 +91,8 @@ func TestFullFromTheStart(t *testing.T) {
 	p.readyz(t, `{"status":"ready"}`)
 }
 
-// On a full disk tenants with limits get what budgets.on_failure says, and /readyz says that; with
-// room all is as before, and what was granted meanwhile is counted.
+// On a full disk tenants with limits are treated as budgets.on_failure says, and /readyz reports
+// it. With space again, counting continues, including what was granted meanwhile.
 func TestFullStateUnderBudgets(t *testing.T) {
 	t.Parallel()
 	for budgets, want := range map[string]struct {

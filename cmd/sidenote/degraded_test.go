@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// chats asks the data port about parental leave, and returns what Sidenote says it did.
+// chats asks the data port about parental leave and returns the headers that say what Sidenote did.
 func (p *process) chats(t *testing.T) string {
 	t.Helper()
 	resp, err := http.Post(p.data+"/v1/chat/completions", "application/json",
@@ -29,7 +29,7 @@ func (p *process) chats(t *testing.T) string {
 	return resp.Header.Get("Sidenote-Status")
 }
 
-// must ends the test for any error.
+// must ends the test if there is an error.
 func must(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -37,7 +37,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// keptState is a state folder that holds the bases of folders.
+// keptState returns a state folder with the bases of folders.
 func keptState(t *testing.T, knowledge ...string) (state string) {
 	t.Helper()
 	state = filepath.Join(t.TempDir(), "state")
@@ -45,7 +45,7 @@ func keptState(t *testing.T, knowledge ...string) (state string) {
 	return state
 }
 
-// hurt changes the database of a state folder that nobody has open.
+// hurt damages the database of a state folder that no process has open.
 func hurt(t *testing.T, state, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(state, "knowledge.db"))
@@ -54,8 +54,8 @@ func hurt(t *testing.T, state, statement string) {
 	must(t, err, db.Close())
 }
 
-// Whatever is wrong with the state folder at the start, requests are served, it is said,
-// and all is well when it is.
+// Whatever is wrong with the state folder at the start, requests are served, the problem is
+// reported, and all works again once it is repaired.
 func TestStateCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	whole, err := os.ReadFile(filepath.Join(keptState(t, "kb="+handbook(t)), "knowledge.db"))
@@ -106,8 +106,8 @@ func TestStateCannotBeUsed(t *testing.T) {
 	}
 }
 
-// A base that is damaged where no check looks is named where that is read, and the others
-// answer; all is well when the state folder is moved away, as is advised.
+// Damage in a base that checks do not find is reported when it is read, and the other bases answer.
+// All works again when the state folder is moved away, as the message advises.
 func TestDamagedBase(t *testing.T) {
 	t.Parallel()
 	docs := handbook(t)
@@ -144,16 +144,15 @@ func TestDamagedBase(t *testing.T) {
 	p.readyz(t, `{"status":"ready"}`)
 	p.asks(t, "POST", "/v1/search", `{"query":"parental leave","knowledge":["row"]}`, 200, "leave.md")
 
-	// Commands do with it what can be done.
+	// Commands do what is still possible.
 	bad := []string{"--state", state + ".bad"}
 	start(t, noEnv, append([]string{"knowledge", "list"}, bad...)...).ends(t, exitDone, "sound                 ready", "knowledge row: ")
 	start(t, noEnv, append([]string{"search", "parental leave", "--knowledge", "sound"}, bad...)...).ends(t, exitDone, "1. leave.md#0", "")
 	start(t, noEnv, append([]string{"search", "parental leave", "--knowledge", "row"}, bad...)...).ends(t, exitFailed, "", "is damaged")
 }
 
-// A second process on a state folder answers from it at once, says so in one line, and
-// keeps it when the first has ended. What is not in it as the second is configured is not
-// answered from until then.
+// A second process on a state folder follows it at once, says so in one line, and writes it when
+// the first has ended. Bases that only the second one configures are not searched until then.
 func TestSecondFollows(t *testing.T) {
 	t.Parallel()
 	docs, other, dir, up := handbook(t), t.TempDir(), t.TempDir(), newRecorder(t).URL
@@ -189,7 +188,7 @@ func TestSecondFollows(t *testing.T) {
 	second.asks(t, "POST", "/v1/knowledge", `{"id":"notes"}`, 201)
 }
 
-// Of two processes that start at once one writes and one follows.
+// If two processes start at once, one writes and one follows.
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
@@ -208,7 +207,7 @@ func TestTwoAtOnce(t *testing.T) {
 	two.comes(t, "llamas", "pets.md")
 }
 
-// A writer that is killed is followed until then, and succeeded.
+// If the writer is killed, its follower takes over.
 func TestWriterIsKilled(t *testing.T) {
 	t.Parallel()
 	docs, state, up := handbook(t), filepath.Join(t.TempDir(), "state"), newRecorder(t).URL
@@ -234,8 +233,8 @@ func TestWriterIsKilled(t *testing.T) {
 	}
 }
 
-// A folder that is missing at the first start is a mistake, and one that was read before
-// is only away: what was read of it is answered from.
+// A folder that is missing at the first start is an error. If it was read before, it counts as
+// temporarily missing, and its documents are still served.
 func TestMissingFolder(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
@@ -261,7 +260,7 @@ func TestMissingFolder(t *testing.T) {
 	again.readyz(t, `{"status":"ready"}`)
 }
 
-// A follower that is there first waits for the writer.
+// A follower that starts first waits for the writer.
 func TestFollowerFirst(t *testing.T) {
 	t.Parallel()
 	docs, state, up := handbook(t), filepath.Join(t.TempDir(), "state"), newRecorder(t).URL

@@ -11,7 +11,7 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// readyz waits until /readyz answers 200 with a text, and returns the answer.
+// readyz waits until /readyz answers 200 with the given text, and returns the answer.
 func (p *process) readyz(t *testing.T, want string) string {
 	t.Helper()
 	late := time.After(time.Minute)
@@ -28,7 +28,7 @@ func (p *process) readyz(t *testing.T, want string) string {
 	}
 }
 
-// unmounted takes what is in a folder away, and returns what brings it back.
+// unmounted empties a folder and returns a function that restores it.
 func unmounted(t *testing.T, dir string) (back func()) {
 	t.Helper()
 	away := dir + ".away"
@@ -36,8 +36,8 @@ func unmounted(t *testing.T, dir string) (back func()) {
 	return func() { t.Helper(); must(t, os.Remove(dir), os.Rename(away, dir)) }
 }
 
-// A volume that is not mounted takes no document away: not while it is watched, not
-// after a restart, not from those who ingest; and all goes on when it is back.
+// A volume that is not mounted deletes no documents: not while it is watched, not after a restart,
+// not by ingest. Reading continues when it is back.
 func TestUnmountedVolume(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
@@ -65,7 +65,7 @@ func TestUnmountedVolume(t *testing.T) {
 	again.readyz(t, `{"status":"ready"}`)
 }
 
-// Who says that files are meant to be gone is believed, with a serve and without.
+// Deletions that the user accepts are made, with and without a running serve.
 func TestAcceptDeletions(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
@@ -84,7 +84,7 @@ func TestAcceptDeletions(t *testing.T) {
 	start(t, noEnv, ingest...).ends(t, exitDone, "2 removed", "")
 }
 
-// A base may say that its folder is emptied now and then, which makes no other base of it.
+// A base may allow that its folder is emptied now and then; that does not make it another base.
 func TestConfiguredDeletions(t *testing.T) {
 	docs := handbook(t)
 	for deletions, accept := range map[string]bool{"{path: %s}": false, "{path: %s, deletions: keep}": false, "{path: %s, deletions: accept}": true} {
@@ -97,7 +97,7 @@ func TestConfiguredDeletions(t *testing.T) {
 	}
 }
 
-// A folder that is emptied file by file is emptied all the same, also over a restart.
+// A folder that is emptied file by file counts as emptied, also across a restart.
 func TestFileByFile(t *testing.T) {
 	t.Parallel()
 	docs, state := t.TempDir(), filepath.Join(t.TempDir(), "state")

@@ -29,7 +29,7 @@ import (
 // maxPicture limits the size of a picture of README.md, in bytes.
 const maxPicture = 150_000
 
-// pictures are those of README.md: inspector pages, as high as their content.
+// pictures are the pictures of README.md: inspector pages, as high as their content.
 var pictures = []struct {
 	name   string
 	open   string // link to click on /requests, or ""

@@ -25,7 +25,7 @@ import (
 	"sidenote/proxy"
 )
 
-// readiness is what the admin port says of itself.
+// readiness is what the admin port reports about the process.
 func (p *process) readiness(t *testing.T) (status int, reasons []string) {
 	t.Helper()
 	resp, err := http.Get(p.admin + "/readyz")
@@ -40,8 +40,8 @@ func (p *process) readiness(t *testing.T) (status int, reasons []string) {
 	return resp.StatusCode, answer.Reasons
 }
 
-// A process that is asked to stop says first that it is not ready, serves for a while so that
-// nobody is sent to a closed port, and then closes it.
+// A process that is asked to stop first reports that it is not ready, serves for a while so that no
+// request meets a closed port, and then closes the port.
 func TestNotReadyFirst(t *testing.T) {
 	const delay = time.Second
 	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", handbook(t), "--state", ":memory:", "--shutdown-delay", delay.String())
@@ -84,7 +84,7 @@ func TestNotReadyFirst(t *testing.T) {
 	}
 }
 
-// shutdown_delay is a part of shutdown_grace, and the image has one.
+// shutdown_delay is part of shutdown_grace, and the image sets one.
 func TestShutdownDelay(t *testing.T) {
 	load := func(flag, text string) (*config.Config, error) {
 		return config.Load(config.Source{
@@ -120,7 +120,7 @@ func TestShutdownDelay(t *testing.T) {
 	}
 }
 
-// An answer that the end of the grace cuts is logged as cut.
+// An answer that is cut at the end of the grace period is logged as cut.
 func TestCutIsLogged(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -167,7 +167,7 @@ func TestCutIsLogged(t *testing.T) {
 	}
 }
 
-// SIGHUP does not stop the process. The configuration is read again.
+// SIGHUP reloads the configuration and does not stop the process.
 func TestHangup(t *testing.T) {
 	data, err := freeAddress()
 	if err != nil {
@@ -207,8 +207,8 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// Upstreams are probed at once and in the background: one that does not answer delays
-// neither the others nor the reading of the bases.
+// Upstreams are probed concurrently in the background: one that does not answer delays neither the
+// others nor the reading of bases.
 func TestUpstreamsAreProbedBeside(t *testing.T) {
 	cfg, err := config.Load(config.Source{Path: "c.yaml", Read: func(string) ([]byte, error) {
 		return []byte("upstreams: {a: http://a.test, b: http://b.test, c: http://c.test}\npolicies: {default: {upstream: a}}"), nil

@@ -17,8 +17,8 @@ import (
 	"sidenote/retrieval/services/servicestest"
 )
 
-// embedded writes a configuration with a base whose texts go to a service, and a folder of n
-// documents with a chunk each.
+// embedded writes a configuration with a base that is embedded by a service, and a folder of n
+// documents with one chunk each.
 func embedded(t *testing.T, service *servicestest.Service, n int) (config, docs, state string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,19 +37,19 @@ state: state
 	return filepath.Join(dir, "c.yaml"), docs, state
 }
 
-// keyed is an environment with the key of the service.
+// keyed is an environment with the key of the embedding service.
 func keyed(name string) (string, bool) {
 	return map[string]string{"SERVICE_KEY": "sk-service"}[name], name == "SERVICE_KEY"
 }
 
-// passages returns the chunks that a service was sent since the last Break.
+// passages returns the chunks that the service received since the last Break.
 func passages(service *servicestest.Service) []string {
 	return slices.DeleteFunc(service.Inputs(), func(input string) bool {
 		return !strings.HasPrefix(input, "Title ") && !strings.HasPrefix(input, "New\n")
 	})
 }
 
-// twice returns how many of some inputs came before.
+// twice returns how many of some inputs were sent before.
 func twice(inputs []string) (n int) {
 	seen := map[string]bool{}
 	for _, input := range inputs {
@@ -61,8 +61,8 @@ func twice(inputs []string) (n int) {
 	return n
 }
 
-// ingest plans what it sends, sends it once, and nothing for texts that were read before, under
-// whatever name.
+// ingest says how much it will send, sends each text once, and sends nothing for texts that were
+// embedded before, under whatever name.
 func TestIngestEmbeds(t *testing.T) {
 	service := servicestest.Start(t)
 	config, docs, _ := embedded(t, service, 10)
@@ -100,7 +100,7 @@ func TestIngestEmbeds(t *testing.T) {
 	}
 }
 
-// Where chunks cannot be embedded, what was read stays, and the next ingest goes on.
+// If chunks cannot be embedded, what was read stays, and the next ingest continues.
 func TestIngestEmbedsInPart(t *testing.T) {
 	service := servicestest.Start(t)
 	config, _, _ := embedded(t, service, 10)
@@ -125,7 +125,7 @@ func TestIngestEmbedsInPart(t *testing.T) {
 	start(t, keyed, "ingest", "--plan", "--knowledge", t.TempDir(), "--state", t.TempDir()).ends(t, exitUsage, "", "--plan: no base is embedded; write embeddings, and embed: true in a base")
 }
 
-// An ingest that is killed while it embeds sends one batch again at most, whenever that is.
+// An ingest that is killed while it embeds sends at most one batch again.
 //
 // Row K4 of deploy/CONTRIBUTING.md.
 func TestIngestKilledWhileEmbedding(t *testing.T) {
@@ -165,7 +165,7 @@ func TestIngestKilledWhileEmbedding(t *testing.T) {
 	}
 }
 
-// embeddings is what the admin port says of those of a base.
+// embeddings is what the admin port reports about the embeddings of a base.
 func (p *process) embeddings(t *testing.T, id string) explain.Embeddings {
 	t.Helper()
 	var b explain.Base
@@ -176,7 +176,7 @@ func (p *process) embeddings(t *testing.T, id string) explain.Embeddings {
 	return *b.Embeddings
 }
 
-// embeds waits until so many chunks of docs are embedded.
+// embeds waits until that many chunks of docs are embedded.
 func (p *process) embeds(t *testing.T, n int) {
 	t.Helper()
 	for p.embeddings(t, "docs").Embedded != n {
@@ -184,8 +184,8 @@ func (p *process) embeds(t *testing.T, n int) {
 	}
 }
 
-// serve embeds beside the requests, as files change. While the service fails requests are
-// answered by words, and it is said; then it goes on by itself.
+// serve embeds beside the requests as files change. While the service fails, requests are answered
+// from the word search and the status says so; then embedding continues by itself.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestServeEmbeds(t *testing.T) {
@@ -221,8 +221,8 @@ func TestServeEmbeds(t *testing.T) {
 	start(t, keyed, "knowledge", "show", "docs", "--state", state).ends(t, exitDone, "embedded    7 of 7 chunks, by stub\n", "")
 }
 
-// Another model that answers under the same name for a while, from before the start on, costs its
-// answers and no others.
+// If another model answers under the same name for a while from before the start, only its vectors
+// are discarded.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestOtherModelAtTheStart(t *testing.T) {
@@ -246,8 +246,8 @@ func TestOtherModelAtTheStart(t *testing.T) {
 	p.readyz(t, `"status":"ready"`)
 }
 
-// A follower whose state folder lacks files of vectors, as one that was copied without them, answers
-// by words and says so, until somebody who writes the folder has made them again.
+// A follower whose state folder lacks vector files, such as a copy without them, searches by words
+// and says so, until a writer of the folder has made them again.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestFollowerWithoutVectors(t *testing.T) {

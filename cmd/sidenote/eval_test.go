@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// An eval that is stopped before it has asked anything fails.
+// An eval that is stopped before its first query fails.
 func TestEvalStopped(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -22,7 +22,7 @@ func TestEvalStopped(t *testing.T) {
 	}
 }
 
-// An evalAnswer is what a test reads of `eval --json`.
+// An evalAnswer is the part of the output of `eval --json` that tests read.
 type evalAnswer struct {
 	NDCG     float64 `json:"ndcg_at_10"`
 	Lost     float64 `json:"lost"`
@@ -38,15 +38,15 @@ type offTopicLine struct {
 	Text      string `json:"text"`
 }
 
-// The least score turns away what no document answers and takes few of the right answers;
-// without it the ranking is as good as ever. The messages are those that the constants of
-// the floor were not tuned on, and the questions of other collections.
+// The score threshold excludes messages that no document answers and loses few right answers;
+// without it the ranking is unchanged. The messages, and the questions of other collections, are
+// not those that the threshold's constants were tuned on.
 func TestFloor(t *testing.T) {
 	const collections, messages = "../../../shared/ir", "../../retrieval/eval/testdata/off-topic/test.jsonl"
 	if _, err := os.Stat(collections); err != nil {
 		t.Skipf("no test collections: %v", err)
 	}
-	// The binary that users run: with the race detector it would take ten times as long.
+	// This is the binary that users run: with the race detector it would take ten times as long.
 	binary := released(t)
 	for _, tc := range []struct {
 		data, others                            string
@@ -115,7 +115,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// kindOf tells what TestFloor counts a message as.
+// kindOf returns the kind under which TestFloor counts a message.
 func kindOf(id string) string {
 	switch {
 	case strings.HasPrefix(id, "questions/"):

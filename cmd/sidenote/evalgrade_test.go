@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// A policy that grades is measured as its requests are: what its grader finds irrelevant does not
-// count as injected, its tokens are counted, and the ranking stays. Where it fails the questions are
-// counted.
+// A policy that grades is evaluated as its requests are served: sources that its grader finds
+// irrelevant do not count as injected, its tokens are counted, and the ranking stays. Questions for
+// which it fails are counted.
 func TestEvalGraded(t *testing.T) {
 	o := newOracle(t)
 	data := gardens(t)

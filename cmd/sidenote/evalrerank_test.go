@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// An oracle reranks by what is right: a document that says so is the better the higher its number
-// is. While it fails nobody gets a score.
+// An oracle is a reranker that knows the right documents: the higher a right document's number, the
+// better. While it fails it returns no scores.
 type oracle struct {
 	*httptest.Server
 	fails atomic.Pointer[string] // the question, or "*"
@@ -77,8 +77,8 @@ func (o *oracle) answer(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// gardens is a collection of 30 documents and two questions, whose words are most in what is wrong.
-// Each has five right documents: of those three are among the first twenty by words.
+// gardens is a collection of 30 documents and two questions whose words are mostly in wrong
+// documents. Each question has five right documents, three of them among the first twenty by words.
 func gardens(t *testing.T) string {
 	t.Helper()
 	var corpus, queries, qrels strings.Builder
@@ -102,7 +102,7 @@ func gardens(t *testing.T) string {
 	return dir
 }
 
-// reranking writes a configuration with policies that differ in their reranker.
+// reranking writes a configuration with policies that differ in their rerankers.
 func reranking(t *testing.T, o *oracle, byDefault string) string {
 	t.Helper()
 	return written(t, "c.yaml", fmt.Sprintf(`upstreams:
@@ -139,7 +139,8 @@ func runOf(t *testing.T, file string) map[string][]string {
 	return run
 }
 
-// An oracle reaches what its candidates hold; the others keep their order behind them.
+// An oracle ranks the right documents among its candidates first; the others follow in their old
+// order.
 func TestEvalReranked(t *testing.T) {
 	o := newOracle(t)
 	data, config, out := gardens(t), reranking(t, o, "bare"), t.TempDir()
@@ -191,7 +192,8 @@ func TestEvalReranked(t *testing.T) {
 		if len(answer.Stages) != 2 || answer.Stages[0].MRR != 0 || last.Recall-recall > 1e-6 || recall-last.Recall > 1e-6 || last.MRR != mrr {
 			t.Errorf("%s: %+v, want recall %v, MRR %v", policy, answer, recall, mrr)
 		}
-		// The least score of the base, which no right document has, is not asked where the reranker's is.
+		// If the reranker has a score threshold, that of the base, which no right document reaches,
+		// is not used.
 		if strict := policy == "strict"; (answer.Right == 1) != strict || (answer.Lost == 0) != (strict || depth == 5) {
 			t.Errorf("%s: requests get %+v", policy, answer)
 		}
@@ -219,8 +221,8 @@ func TestEvalReranked(t *testing.T) {
 	}
 }
 
-// Where the reranker fails the ranking is that of the search byte for byte, and the questions are
-// counted; those that it does score stay in its order.
+// If the reranker fails, the ranking is that of the search byte for byte, and the questions are
+// counted; those that it scores keep its order.
 func TestEvalRerankerFails(t *testing.T) {
 	o := newOracle(t)
 	data, config, out := gardens(t), reranking(t, o, "bare"), t.TempDir()

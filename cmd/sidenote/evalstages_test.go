@@ -13,9 +13,9 @@ import (
 	"sidenote/retrieval/services/servicestest"
 )
 
-// A collected is a collection of four documents. Of its questions one shares a word with its
-// answer, one shares words with another document rather, and of one only the planner of a helper
-// knows the words.
+// A collected is a collection of four documents. One of its questions shares a word with its
+// answer, one shares more words with another document, and for one only the planner knows the
+// words.
 func collected(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -32,8 +32,8 @@ func collected(t *testing.T) (dir string) {
 	return dir
 }
 
-// policies writes a configuration with policies that have more and more stages. The default one
-// is that of a name.
+// policies writes a configuration with policies of more and more stages. The named one is the
+// default.
 func policies(t *testing.T, service *servicestest.Service, h *helper, byDefault string) string {
 	t.Helper()
 	return written(t, "c.yaml", fmt.Sprintf(`upstream: %s
@@ -52,7 +52,7 @@ policies:
 
 var stageRow = regexp.MustCompile(`(?m)^(lexical|dense|fused|planned) +(\d\.\d{3}) +\d\.\d{3} +\d\.\d{3} +(\d\.\d{3})$`)
 
-// stagesOf are the stages of a screen with their nDCG.
+// stagesOf returns the stages on a screen with their nDCG.
 func stagesOf(screen string) (list []string) {
 	for _, m := range stageRow.FindAllStringSubmatch(screen, -1) {
 		list = append(list, m[1]+" "+m[2])
@@ -60,8 +60,8 @@ func stagesOf(screen string) (list []string) {
 	return list
 }
 
-// eval runs the stages of a policy on a collection: its documents are embedded where the policy's
-// base is, and each stage has its share shown.
+// eval measures the stages of a policy on a collection: documents are embedded with the service of
+// the policy's base, and each stage's contribution is shown.
 func TestEvalStages(t *testing.T) {
 	service, h := servicestest.Start(t), newHelper(t)
 	data, config := collected(t), policies(t, service, h, "bare")
@@ -84,8 +84,8 @@ func TestEvalStages(t *testing.T) {
 
 	c := start(t, keyed, append(args, "--policy", "hybrid")...)
 	c.ends(t, exitDone, "to embed all chunks, 7 to embed the questions\n", "")
-	// No vector is like another that shares no word, and all are ranked: what words do not find
-	// comes in some order.
+	// Vectors of texts without common words are all equally similar: what words do not find is
+	// ranked in some order.
 	got := stagesOf(c.out.String())
 	if len(got) != 3 || got[0] != "lexical 0.667" || !strings.HasPrefix(got[1], "dense 0.8") && !strings.HasPrefix(got[1], "dense 0.9") && got[1] != "dense 1.000" {
 		t.Errorf("stages %q", got)
@@ -123,13 +123,13 @@ func TestEvalStages(t *testing.T) {
 	start(t, keyed, append(args, "--policy", "nobody")...).ends(t, exitUsage, "", `--policy: no policy is named "nobody"; there are auto, bare, default, hybrid, planned`)
 }
 
-// untimed is a screen without what a clock has measured.
+// untimed returns a screen without its measured times.
 func untimed(screen string) string {
 	return regexp.MustCompile(`indexed in .*|latency .*`).ReplaceAllString(screen, "")
 }
 
-// What services do not do is said, and is part of the exit code; where documents cannot be embedded,
-// nothing is measured.
+// Failures of services are reported and set the exit code; if documents cannot be embedded, nothing
+// is measured.
 func TestEvalWithoutServices(t *testing.T) {
 	service, h := servicestest.Start(t), newHelper(t)
 	data, config := collected(t), policies(t, service, h, "bare")
@@ -161,7 +161,7 @@ func TestEvalWithoutServices(t *testing.T) {
 	}
 }
 
-// passagesOf are the documents that a service was sent.
+// passagesOf returns the documents that a service was sent.
 func passagesOf(service *servicestest.Service) (list []string) {
 	for _, input := range service.Inputs() {
 		for _, title := range []string{"Leave\n", "Keys\n", "Travel\n", "Dogs\n"} {
@@ -173,7 +173,7 @@ func passagesOf(service *servicestest.Service) (list []string) {
 	return list
 }
 
-// Two policies stand side by side, with what changed; documents are embedded once for both.
+// Two policies are shown side by side with their differences; documents are embedded once for both.
 func TestEvalCompare(t *testing.T) {
 	service, h := servicestest.Start(t), newHelper(t)
 	t.Setenv("TMPDIR", t.TempDir())

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// P11: the reader of the log may go. The process stays, answers, and counts the
-// lines that are lost.
+// P11: if the reader of the log goes away, the process keeps answering and counts the lost lines.
 func TestLogWhoseReaderLeft(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// TestRedisFaults holds the rows of deploy/CONTRIBUTING.md that concern a cache on Redis.
-// They measure the process that they all are, so none runs beside another.
+// TestRedisFaults has the rows of deploy/CONTRIBUTING.md about a cache on Redis. They measure this
+// one process, so they do not run in parallel.
 func TestRedisFaults(t *testing.T) {
 	s := newStage(t)
 	for _, row := range []struct {
@@ -41,12 +41,11 @@ func TestRedisFaults(t *testing.T) {
 	}
 }
 
-// patience is what a request may lose, with the time-out that Sidenote has by
-// itself.
+// patience is how long a request may be delayed under Sidenote's default timeout.
 const patience = 60 * time.Millisecond
 
-// stall breaks Redis under load. Until the breakers have opened, a request loses
-// its patience by that, and from then on next to nothing.
+// stall breaks Redis under load. Until the breakers have opened, each request is delayed by at most
+// patience, from then on by almost nothing.
 func (r *rig) stall(broken func()) {
 	r.t.Helper()
 	const healthy = 30
@@ -54,7 +53,7 @@ func (r *rig) stall(broken func()) {
 	well, before := lostBy(answers[:healthy]), lostBy(answers[healthy:])
 	r.bearable(before, patience)
 	both := func() bool { return r.glimpse().open == 2 }
-	// One that opened for want of a processor before takes a second.
+	// A breaker that opened before because the machine was busy needs a second.
 	for tries := 0; !both() && tries < 8; tries++ {
 		answers = append(answers, r.drive(rate/4, nil)...)
 	}
@@ -67,8 +66,8 @@ func (r *rig) stall(broken func()) {
 	}
 }
 
-// unasked sends requests, most of which must not ask a Redis that is known to be down: each of
-// them would ask it twice.
+// unasked sends requests, most of which must not call a Redis that is known to be down: each of
+// them would call it twice.
 func (r *rig) unasked(requests int) []answer {
 	r.t.Helper()
 	failed := r.errors()
@@ -89,7 +88,7 @@ func countHits(answers []answer) (n int) {
 	return n
 }
 
-// allHit tells that all did.
+// allHit returns an error unless all answers were cache hits.
 func allHit(t *testing.T, answers []answer) {
 	t.Helper()
 	if n := countHits(answers); n < len(answers) {
@@ -137,7 +136,7 @@ func stopped(t *testing.T, s *stage) {
 	r.released()
 }
 
-// What Redis answers at last, to requests of long ago, is given to nobody else.
+// Late replies of Redis to earlier requests are not given to other requests.
 func continued(t *testing.T, s *stage) {
 	r := s.rig(t, "pool_size: 20, timeout: 500ms")
 	const many = 3 * cycle
@@ -167,7 +166,7 @@ func continued(t *testing.T, s *stage) {
 func blackhole(t *testing.T, s *stage) {
 	r := s.rig(t, usual)
 	r.stall(func() { r.fault.Blackhole(true) })
-	// Growth would show here already: 160 requests and a few probes met the hole.
+	// Growth would show here already: 160 requests and a few probes met the blackhole.
 	if u := r.usage(); u.goroutines > r.base.goroutines+pool {
 		t.Errorf("%d goroutines while Redis is away, %d before", u.goroutines, r.base.goroutines)
 	}
@@ -215,9 +214,9 @@ func refusedAtStart(t *testing.T, s *stage) {
 	r.released()
 }
 
-// A Redis that is slow, and now and then too slow, stays in use. How often its breaker
-// opens is tested in fake time, by TestSlowRedisDoesNotFlap of cache/redis. All times are
-// four times the row's, so that delays of the machine do not matter.
+// A Redis that is slow, and sometimes too slow, stays in use. How often its breaker opens is tested
+// in fake time, by TestSlowRedisDoesNotFlap of cache/redis. All times are four times the row's, so
+// that delays of the machine do not matter.
 func latency(t *testing.T, s *stage) {
 	r := s.rig(t, "pool_size: 40, timeout: 200ms")
 	r.fault.Latency(160*time.Millisecond, 120*time.Millisecond)
@@ -234,7 +233,7 @@ func latency(t *testing.T, s *stage) {
 	r.released()
 }
 
-// Whatever part of a reply arrives, it is not taken for the whole.
+// A reply that is cut anywhere is not mistaken for a complete one.
 func cutReplies(t *testing.T, s *stage) {
 	r := s.rig(t, steady)
 	at := map[int]func(){}

@@ -17,23 +17,22 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// The rows R1 to R27 of deploy/CONTRIBUTING.md: the whole program under a steady load, with a
-// Redis, and a network to it, that break on request.
+// The rows R1 to R27 of deploy/CONTRIBUTING.md: the whole program under a steady load, with a Redis
+// and a network to it that fail on request.
 
 const (
 	rate = 80 // requests a second
-	// cycle is how many questions are asked before the first is asked again. That
-	// takes longer than the second for which this process keeps an answer, so each
-	// of them is asked of Redis.
+	// cycle is how many questions are asked before the first is repeated. That takes longer than
+	// the second for which this process caches an answer, so each question is looked up in Redis.
 	cycle = 96
 	pool  = 20 // connections of the cache to Redis
 	// ledgerConns is how many connections the ledger of budgets has while nothing is limited: for
-	// its probe, for its look at the server's settings, and to add what requests used.
+	// its probe, for checking the server's settings, and to add usage.
 	ledgerConns = 3
 )
 
-// A stage is what the rows share: an upstream, knowledge, and Sidenote without
-// Redis, which shows what each answer has to be and how long it may take.
+// A stage is what the rows share: an upstream, knowledge, and a Sidenote without Redis, which gives
+// the expected answer to each request and its time.
 type stage struct {
 	dir      string
 	upstream string
@@ -70,7 +69,7 @@ func keys(server *redistest.Server, pattern string) []string {
 	return strings.Fields(server.Do("KEYS", "sidenote:v7:"+pattern))
 }
 
-// A rig is Sidenote on a Redis that a test breaks.
+// A rig is a Sidenote on a Redis that a test breaks.
 type rig struct {
 	*stage
 	t      *testing.T
@@ -86,8 +85,8 @@ type rig struct {
 	base usage
 }
 
-// bare is a rig that lacks Sidenote, with what a replica has found in its Redis.
-// The arguments are the server's.
+// bare returns a rig without Sidenote, whose Redis holds what a replica has cached. The arguments
+// are the server's.
 func (s *stage) bare(t *testing.T, args ...string) *rig {
 	t.Helper()
 	server := redistest.Start(t, args...)
@@ -105,7 +104,7 @@ func (s *stage) bare(t *testing.T, args ...string) *rig {
 	return r
 }
 
-// connect opens a connection of somebody else.
+// connect opens a connection of another client.
 func (r *rig) connect() net.Conn {
 	r.t.Helper()
 	conn, err := net.Dial("tcp", r.server.Addr())
@@ -117,14 +116,14 @@ func (r *rig) connect() net.Conn {
 	return conn
 }
 
-// Settings of Redis: the usual, and those for rows that are not about time, with a
-// time-out that does not end for want of a processor.
+// Settings of Redis: the usual ones, and those for rows that are not about time, with a timeout
+// that does not expire on a busy machine.
 const (
 	usual  = "pool_size: 20"
 	steady = "pool_size: 20, timeout: 5s"
 )
 
-// rig is a whole one, at rest.
+// rig returns a complete rig at rest.
 func (s *stage) rig(t *testing.T, settings string) *rig {
 	t.Helper()
 	r := s.bare(t)
@@ -132,8 +131,8 @@ func (s *stage) rig(t *testing.T, settings string) *rig {
 	return r
 }
 
-// begin starts the Sidenote that is tested, which has found nothing of what is in
-// Redis by itself. What it uses now is the measure for what it uses in the end.
+// begin starts the tested Sidenote, which has cached nothing itself. What it uses now is compared
+// with what it uses in the end.
 func (r *rig) begin(settings, url string) {
 	r.t.Helper()
 	r.p = r.serve(r.t, settings, url)
@@ -141,8 +140,8 @@ func (r *rig) begin(settings, url string) {
 	r.base = r.usage()
 }
 
-// serve starts a Sidenote that keeps answers for a second only, and lets them take
-// as long as they do where the machine is busy. It uses the Redis at url, if any.
+// serve starts a Sidenote that caches answers for only a second, and lets them take as long as a
+// busy machine needs. It uses the Redis at url, if any.
 func (s *stage) serve(t *testing.T, settings, url string) *process {
 	t.Helper()
 	yaml := "cache: {ttl: 1s}\npolicies: {default: {retrieval: {deadline: 5s}}}\n"
@@ -165,8 +164,8 @@ func (s *stage) write(t *testing.T, name, text string) (file string) {
 	return file
 }
 
-// echo is an upstream that answers with what it was sent. It and its clients keep
-// no connections, so that those counted in the end are to Redis.
+// echo is an upstream that answers with what it was sent. It and its clients keep no idle
+// connections, so that those counted in the end are to Redis.
 func echo(t *testing.T) string {
 	u := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -187,8 +186,8 @@ func topics() []string {
 // never is the number of the first question that no replica is asked.
 const never = 1 << 20
 
-// chatAbout is a request. Questions beyond the number of topics end in marks that
-// make their key another, and nothing else.
+// chatAbout returns a request. Questions beyond the number of topics end in punctuation that
+// changes only their cache key.
 func chatAbout(i int) string {
 	all := topics()
 	marks := strings.NewReplacer("0", "?", "1", "!").Replace(fmt.Sprintf("%b", i/len(all)))
@@ -215,23 +214,22 @@ func (s *stage) post(p *process, body string) reply {
 	return reply{resp.Header.Get("Sidenote-Id"), resp.StatusCode, resp.Header.Get("Sidenote-Status"), answer, err}
 }
 
-// An answer is what came of one request, and of the same without Redis.
+// An answer is the result of a request, and of the same request without Redis.
 type answer struct {
 	got, want reply
 	right     bool // what reached the upstream is the same
-	// waited is how long the request waited for its sources, plain how long it did
-	// without Redis.
+	// waited is how long the request waited for its sources; plain is the same without Redis.
 	waited, plain time.Duration
 }
 
-// compare drops the bodies, which would be in the way when memory is counted.
+// compare drops the bodies, which would count as memory.
 func (a *answer) compare() {
 	a.right = len(a.got.body) > 0 && bytes.Equal(a.got.body, a.want.body)
 	a.got.body, a.want.body = nil, nil
 }
 
-// drive sends n requests at an even rate, whatever becomes of them, and calls
-// at[i] before the one of that number. All of them are answered, and right.
+// drive sends n requests at an even rate, and calls at[i] before request i. All of them must be
+// answered correctly.
 func (r *rig) drive(n int, at map[int]func()) []answer {
 	r.t.Helper()
 	answers := make([]answer, n)
@@ -299,8 +297,8 @@ func each(n, workers int, do func(i int)) {
 	all.Wait()
 }
 
-// judge demands what holds whatever Redis does: no request is lost or wrong, and
-// nobody takes the process for dead.
+// judge checks what must hold whatever Redis does: no request is lost or wrong, and the process
+// never looks dead.
 func (r *rig) judge(answers []answer) {
 	r.t.Helper()
 	bad := 0

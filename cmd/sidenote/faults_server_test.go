@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A small pool makes requests wait, and is no fault of Redis.
+// A small pool makes requests wait, and is not treated as a failure of Redis.
 func poolExhausted(t *testing.T, s *stage) {
 	r := s.bare(t)
 	r.begin("pool_size: 2, timeout: 2s", "redis://"+r.fault.Addr())
@@ -18,8 +18,8 @@ func poolExhausted(t *testing.T, s *stage) {
 	answers := r.burst(many, many, func(i int) int { return never + i })
 	l := lostBy(answers)
 	t.Logf("%d requests at once lost %v; %.0f calls found no connection, %d connections", many, l, r.errors("pool"), r.fault.Conns())
-	// Twice what they may wait; one after the other, they would take six. A busy machine takes
-	// longer for so many at once, which shows without Redis as well.
+	// This is twice what they may wait; one after another they would take six times that. On a busy
+	// machine so many at once take longer, also without Redis.
 	if l.most > 4*time.Second+2*l.plain95 {
 		t.Errorf("requests lost %v", l)
 	}
@@ -34,8 +34,7 @@ func poolExhausted(t *testing.T, s *stage) {
 	r.released()
 }
 
-// writesRefused runs a Redis that begins to refuse writes and no reads, and stops
-// doing so.
+// writesRefused runs a Redis that refuses writes but not reads for some time.
 func (r *rig) writesRefused(begin, end func(), kind, line string) {
 	r.t.Helper()
 	r.news = 2
@@ -168,7 +167,7 @@ const redisPassword = "canary-of-redis"
 
 func accessRevoked(t *testing.T, s *stage) {
 	r := s.bare(t)
-	// Nothing else than what the line about a lack of rights asks for.
+	// These are exactly the rights that the line about missing rights names.
 	user := func(rights ...string) {
 		if got := r.server.Do(append([]string{"ACL", "SETUSER", "app"}, rights...)...); got != "OK" {
 			t.Fatal(got)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A glimpse is what those who run Sidenote see at one moment.
+// A glimpse is what operators see at one moment.
 type glimpse struct {
 	at            time.Time
 	health, ready int // status codes of the probes; 0: no answer
@@ -24,10 +24,10 @@ type glimpse struct {
 	open          int // breakers
 }
 
-// well tells whether all works.
+// well reports whether all works.
 func (g glimpse) well() bool { return g.status == "ready" && g.open == 0 }
 
-// says tells whether one of the reasons holds text.
+// says reports whether one of the reasons contains text.
 func (g glimpse) says(text string) bool {
 	return slices.ContainsFunc(g.reasons, func(line string) bool { return strings.Contains(line, text) })
 }
@@ -87,8 +87,8 @@ func added(metrics, name string, labels ...string) float64 {
 	return sum
 }
 
-// errors is how many calls of Redis failed in one of these ways; none named is
-// all.
+// errors returns how many calls of Redis failed in one of these ways; without arguments, in any
+// way.
 func (r *rig) errors(kinds ...string) float64 {
 	if len(kinds) == 0 {
 		return r.count("redis_errors_total")
@@ -100,13 +100,13 @@ func (r *rig) errors(kinds ...string) float64 {
 	return sum
 }
 
-// hits is how many answers Redis has given.
+// hits returns how many answers came from Redis.
 func (r *rig) hits(cache string) float64 {
 	return r.count("cache_requests_total", `cache="`+cache+`"`, `tier="redis"`, `result="hit"`)
 }
 
-// watch looks now and then until it is stopped; a breaker that opens stays so for
-// longer.
+// watch takes a glimpse at intervals until it is stopped; an open breaker stays open for longer
+// than an interval.
 func (r *rig) watch() (stop func()) {
 	ended := make(chan struct{})
 	var all sync.WaitGroup
@@ -131,10 +131,10 @@ func (r *rig) glimpses() []glimpse {
 	return slices.Clone(r.seen)
 }
 
-// saw tells whether there was a moment of that kind.
+// saw reports whether there was such a moment.
 func (r *rig) saw(is func(glimpse) bool) bool { return slices.ContainsFunc(r.glimpses(), is) }
 
-// until waits for a moment of that kind.
+// until waits for such a moment.
 func (r *rig) until(what string, is func(glimpse) bool) glimpse {
 	r.t.Helper()
 	limit := time.After(10 * time.Second)
@@ -153,8 +153,8 @@ func (r *rig) until(what string, is func(glimpse) bool) glimpse {
 	}
 }
 
-// recovered returns how long it took from since until all worked again, which
-// needs nobody's help and no requests.
+// recovered returns how long it took from since until all worked again, without help and without
+// requests.
 func (r *rig) recovered(since time.Time) time.Duration {
 	r.t.Helper()
 	again := func(g glimpse) bool { return g.at.After(since) && g.well() }
@@ -164,8 +164,8 @@ func (r *rig) recovered(since time.Time) time.Duration {
 	return r.until("well again", again).at.Sub(since)
 }
 
-// lost is what requests lost by Redis: how much longer they waited for their
-// sources than they do without one.
+// lost returns the delays that Redis caused: how much longer requests waited for their sources than
+// without it.
 type lost struct {
 	median, p99, most time.Duration
 	waiting           time.Duration // median of those that lost 20 ms and more, where five did: fewer may be the machine's doing
@@ -193,15 +193,15 @@ func lostBy(answers []answer) lost {
 	return l
 }
 
-// noise reports whether times mean nothing: always but with SIDENOTE_LONG=1, which wants a
-// machine at rest, and there if the machine is busy with other things: that shows without Redis as
-// well, where nothing takes 2 ms otherwise.
+// noise reports whether times mean nothing. That is so unless SIDENOTE_LONG=1 is set, which needs a
+// machine at rest, and also if the machine is busy then: requests without Redis show it, as they
+// take less than 2 ms otherwise.
 func (l lost) noise() bool {
 	return os.Getenv("SIDENOTE_LONG") == "" || l.plain95 > 25*time.Millisecond
 }
 
-// bearable is a loss of patience, each request's at most: before it is known that
-// Redis is down.
+// bearable is the accepted delay before Redis is known to be down: at most patience for each
+// request.
 func (r *rig) bearable(l lost, patience time.Duration) {
 	r.t.Helper()
 	const slack = 500 * time.Millisecond // of the scheduling of a process that does all that is measured
@@ -211,7 +211,7 @@ func (r *rig) bearable(l lost, patience time.Duration) {
 	}
 }
 
-// unnoticed is the loss by a Redis that is known to be down.
+// unnoticed is the accepted delay while Redis is known to be down.
 func (r *rig) unnoticed(l lost) {
 	r.t.Helper()
 	if !l.noise() && l.median > time.Millisecond+l.plain/2 {
@@ -219,7 +219,7 @@ func (r *rig) unnoticed(l lost) {
 	}
 }
 
-// usage is what the process holds on to.
+// usage is the memory, connections and goroutines of the process.
 type usage struct {
 	goroutines int   // but for servers' idle ones and those of the network between
 	files      int   // but for those of connections to Redis
@@ -236,7 +236,7 @@ func (r *rig) usage() usage {
 			u.goroutines++
 		}
 	}
-	// Each connection to Redis has its end here, and the two of the network between.
+	// Each connection to Redis has its end here, and two in the faulty network between.
 	conns := r.fault.Conns()
 	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
 		u.files = len(open) - 3*conns
@@ -258,9 +258,8 @@ func (r *rig) usage() usage {
 	return u
 }
 
-// underCache tells whether a cache is among the callers. All that a stopped
-// Sidenote of an earlier row holds on to for a while, like tables of tokens, is
-// not.
+// underCache reports whether a cache is among the callers. Memory that a stopped Sidenote of an
+// earlier row still holds, such as token tables, is not under a cache.
 func underCache(stack []uintptr) bool {
 	frames := runtime.CallersFrames(stack)
 	for {
@@ -274,8 +273,7 @@ func underCache(stack []uintptr) bool {
 	}
 }
 
-// released waits until no more is held on to than before the fault, but for the
-// connections that are kept for later.
+// released waits until no more is held than before the fault, except idle connections.
 func (r *rig) released() {
 	r.t.Helper()
 	const few, megabytes = 4, 4 << 20
@@ -302,7 +300,7 @@ func (r *rig) released() {
 	}
 }
 
-// A journal is what is known of a process's log.
+// A journal is the log of a process.
 type journal struct {
 	out  *announced
 	read int                      // bytes
@@ -316,7 +314,7 @@ func (r *rig) retrievals(p *process) *journal {
 	return r.logs[p]
 }
 
-// of waits for the line of a request.
+// of waits for the log line of a request.
 func (j *journal) of(t *testing.T, id string) time.Duration {
 	t.Helper()
 	limit := time.After(10 * time.Second)
@@ -355,7 +353,7 @@ func (j *journal) parse() {
 	}
 }
 
-// said is the log so far.
+// said returns the log so far.
 func said(p *process) string {
 	p.out.mu.Lock()
 	defer p.out.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// What somebody else keeps at our keys is left to them.
+// Values of another type at our keys are not overwritten.
 func wrongType(t *testing.T, s *stage) {
 	r := s.rig(t, steady)
 	const some = 5
@@ -46,12 +46,12 @@ func wrongType(t *testing.T, s *stage) {
 	r.released()
 }
 
-// mismatches is how many values were not what they should be, in that way.
+// mismatches returns how many values were wrong in the given way.
 func (r *rig) mismatches(kind string) float64 {
 	return r.count("integrity_mismatch_total", `kind="`+kind+`"`)
 }
 
-// Damaged values are nobody's answer, and good ones take their place.
+// Damaged values are never used as answers, and good ones replace them.
 func corrupted(t *testing.T, s *stage) {
 	r := s.rig(t, steady)
 	damaged := 0
@@ -79,7 +79,7 @@ func corrupted(t *testing.T, s *stage) {
 	r.released()
 }
 
-// unlike is how many keys hold something else than what a replica left there.
+// unlike returns how many keys hold something else than a replica stored there.
 func (r *rig) unlike() int {
 	n := 0
 	for key, value := range r.found {
@@ -90,7 +90,7 @@ func (r *rig) unlike() int {
 	return n
 }
 
-// damage damages the value of a key in the way of that number.
+// damage damages the value of a key in one of several ways.
 func damage(server *redistest.Server, key string, way int) {
 	value := []byte(server.Do("GET", key))
 	at := rand.N(len(value))
@@ -108,7 +108,7 @@ func damage(server *redistest.Server, key string, way int) {
 	}
 }
 
-// A value at another tenant's key, by a restore or on purpose, is not used.
+// A value stored at another tenant's key, by a restore or on purpose, is not used.
 func othersValues(t *testing.T, s *stage) {
 	r := s.bare(t)
 	for _, name := range []string{"acme", "umbra"} {
@@ -157,7 +157,7 @@ func othersValues(t *testing.T, s *stage) {
 	}
 }
 
-// sentUp is what reaches the upstream of one question of each tenant.
+// sentUp returns what reaches the upstream for one question of each tenant.
 func sentUp(t *testing.T, p *process) map[string]string {
 	t.Helper()
 	sent := map[string]string{}
@@ -167,8 +167,8 @@ func sentUp(t *testing.T, p *process) map[string]string {
 	return sent
 }
 
-// Clients that leave while Redis is being asked leave nothing behind, and no
-// connection that the next could take their answer from.
+// Clients that leave during a call of Redis leave nothing behind, and no connection from which the
+// next request could read their answer.
 func clientsLeave(t *testing.T, s *stage) {
 	r := s.rig(t, steady)
 	r.fault.Latency(300*time.Microsecond, 300*time.Microsecond)
@@ -187,7 +187,7 @@ func clientsLeave(t *testing.T, s *stage) {
 		conn.Close()
 	})
 	r.until("idle", func(glimpse) bool { return r.count("requests_in_flight") == 0 })
-	// Of those that leave while sources are searched, nothing goes to the upstream.
+	// For clients that leave while sources are searched, nothing is sent to the upstream.
 	left := r.count("upstream_cancelled_total") + r.count("requests_total", `outcome="relayed"`)
 	if left < many/2 {
 		t.Errorf("%.0f of %d clients were seen to leave", left, many)
@@ -204,7 +204,7 @@ func clientsLeave(t *testing.T, s *stage) {
 	r.released()
 }
 
-// On a cluster, all that is a tenant's is on one node.
+// On a cluster, all keys of a tenant are on one node.
 func oneSlot(t *testing.T, s *stage) {
 	r := s.bare(t)
 	node := redistest.StartCluster(t, 1)[0]

@@ -20,9 +20,8 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// An archive is an API as OpenAI's vector stores with two documents on bonuses, one
-// of which is for staff only. It notes the filters that it was asked under, and may
-// pass over them.
+// An archive is an API like OpenAI's vector stores, with two documents on bonuses, one of them for
+// staff only. It records the filters of searches, and can ignore them.
 type archive struct {
 	*httptest.Server
 	careless bool
@@ -67,15 +66,15 @@ func (a *archive) answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"object":"vector_store.search_results.page","search_query":["q"],"data":[%s],"has_more":false,"next_page":null}`, strings.Join(data, ","))
 }
 
-// filters are those of the searches so far, in order of their text.
+// filters returns the filters of the searches so far, sorted.
 func (a *archive) filters() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Sorted(slices.Values(a.asked))
 }
 
-// readers serves two tenants on the documents of an archive: acme sees those for the
-// public, umbra those for its staff.
+// readers serves the documents of an archive to two tenants: acme sees those for the public, umbra
+// those for its staff.
 func readers(t *testing.T, up *recorder, a *archive) *process {
 	t.Helper()
 	return serve(t, "--config", written(t, "sidenote.yaml", fmt.Sprintf(`
@@ -96,13 +95,13 @@ const (
 	notPublic  = `{"type":"ne","key":"audience","value":"public"}`
 )
 
-// asking is the question for the bonus with a body field.
+// asking returns the question for the bonus with an additional body field.
 func asking(field string) string {
 	return strings.Replace(bonusQuestion, "{", `{"sidenote":`+field+`,`, 1)
 }
 
-// However often each asks, from wherever it is answered: nobody gets what the other
-// one may see, nor what a request of its own left out.
+// However often each tenant asks, and from whatever cache it is answered, neither gets what only
+// the other may see, or what its own filter excluded.
 func TestFiltersKeepCachesApart(t *testing.T) {
 	up, a := newRecorder(t), newArchive(t, false)
 	p := readers(t, up, a)
@@ -127,7 +126,7 @@ func TestFiltersKeepCachesApart(t *testing.T) {
 		f(acmeKey, asking(`{"filters":`+notPublic+`}`))
 		f(umbraKey, asking(`{"filters":`+notPublic+`}`), "staff")
 	}
-	// All of that was one search for each that is different.
+	// That took one search for each different filter.
 	want := []string{
 		`{"type":"and","filters":[` + onlyPublic + `,` + notPublic + `]}`, `{"type":"and","filters":[` + onlyStaff + `,` + notPublic + `]}`,
 		onlyPublic, onlyStaff,
@@ -137,8 +136,8 @@ func TestFiltersKeepCachesApart(t *testing.T) {
 	}
 }
 
-// A request whose filter cannot be read is refused with the place; under a policy
-// with filters, so is one that could be read in two ways.
+// A request whose filter cannot be read is refused, and the error says where; under a policy with
+// filters, so is a request that can be read in two ways.
 func TestFiltersOfRequests(t *testing.T) {
 	up, a := newRecorder(t), newArchive(t, false)
 	p := readers(t, up, a)
@@ -162,7 +161,7 @@ func TestFiltersOfRequests(t *testing.T) {
 	}
 }
 
-// An API that passes over filters gets nothing past a policy, and is reported.
+// Results of an API that ignores filters are checked against the policy, and the API is reported.
 func TestFiltersOfACarelessAPI(t *testing.T) {
 	up, a := newRecorder(t), newArchive(t, true)
 	p := readers(t, up, a)
@@ -178,7 +177,7 @@ func TestFiltersOfACarelessAPI(t *testing.T) {
 	}
 }
 
-// The official SDK searches by filters, alone and as a tenant.
+// The official SDK searches with filters, for all and as a tenant.
 func TestSDKFilters(t *testing.T) {
 	a := newArchive(t, false)
 	p := readers(t, newRecorder(t), a)

@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// A remove that removed nothing prints nothing.
+// A remove command that removed nothing prints nothing.
 func TestRemoveOfNothing(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
@@ -27,8 +27,7 @@ func TestRemoveOfNothing(t *testing.T) {
 	}
 }
 
-// Documents cannot be put into a base that is read from a folder, neither with a serve nor
-// without one.
+// Documents cannot be added to a base that is read from a folder, with or without a running serve.
 func TestPutIntoAFoldersBase(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
@@ -45,7 +44,7 @@ func TestPutIntoAFoldersBase(t *testing.T) {
 	c.ends(t, exitDone, "leave.md  Leave policy, 1 chunk\ntravel.md  Travel, 1 chunk\n", "")
 }
 
-// cutShort leaves a state folder as a process does that ends while it reads a folder.
+// cutShort leaves a state folder like a process that ends while it reads a folder.
 func cutShort(t *testing.T, state, id, docs string) {
 	t.Helper()
 	l, err := server.OpenLibrary(t.Context(), state, library.Options{})
@@ -67,7 +66,7 @@ func cutShort(t *testing.T, state, id, docs string) {
 	}
 }
 
-// A base whose folder was not read to its end is shown as that everywhere, until it was.
+// A base whose folder was not read completely is shown as such everywhere until it is.
 func TestReadInPart(t *testing.T) {
 	t.Parallel()
 	docs, state := t.TempDir(), filepath.Join(t.TempDir(), "state")

@@ -10,14 +10,14 @@ import (
 
 const gradeByModel = "{by: llm, upstream: judge, model: m, timeout: 500ms}"
 
-// serveGrading starts a Sidenote over documents about gardens, whose policy grades.
+// serveGrading starts a Sidenote over documents about gardens, whose policy grades sources.
 func serveGrading(t *testing.T, up *recorder, j *judge, grade string) *process {
 	t.Helper()
 	return serveReranking(t, up, j, "off, grade: "+grade)
 }
 
-// gradesOf are the grades of a dry run's sources, by document, of what is in and of what fell for its
-// grade; and what came of grading.
+// gradesOf returns the grades of a dry run's sources by document, of those included and those
+// excluded for their grade, and the outcome of grading.
 func gradesOf(t *testing.T, p *process, question string) (sources map[string]string, came string) {
 	t.Helper()
 	var dry struct {
@@ -52,8 +52,8 @@ func gradesOf(t *testing.T, p *process, question string) (sources map[string]str
 	return sources, fmt.Sprint(g.By, " ", g.Reason, " ", g.Verdict)
 }
 
-// Status, dry run and the request tell the verdict, which is remembered with the answer. All of it
-// irrelevant is as if nothing had been found, with a reason of its own.
+// Status, dry run and request show the verdict, which is cached with the answer. If all sources are
+// irrelevant, the search counts as empty, with a reason of its own.
 func TestGradeVerdicts(t *testing.T) {
 	j := newJudge(t)
 	p := serveGrading(t, newRecorder(t), j, gradeByModel)
@@ -81,7 +81,7 @@ func TestGradeVerdicts(t *testing.T) {
 	}
 }
 
-// What a policy does where nothing is found it does where nothing is relevant.
+// on_empty also applies if nothing is relevant.
 func TestGradeOnEmpty(t *testing.T) {
 	const question = "What of gravel? ∅"
 	for policy, want := range map[string]string{
@@ -98,7 +98,7 @@ func TestGradeOnEmpty(t *testing.T) {
 }
 
 // Whatever a grader does, the request is answered with what the search found, and status, dry run,
-// metrics and log say what happened. Nothing of that is remembered.
+// metrics and log say what happened. Failures are not cached.
 func TestGradeReasons(t *testing.T) {
 	j := newJudge(t)
 	p := serveGrading(t, newRecorder(t), j, gradeByModel)
@@ -158,7 +158,7 @@ func TestGradeReasons(t *testing.T) {
 	}
 }
 
-// The scores of a policy's reranker grade what it has ordered, and are asked for once.
+// The scores of a policy's reranker grade the sources that it ordered, and are requested once.
 func TestGradeByRerankScores(t *testing.T) {
 	j := newJudge(t)
 	p := serveReranking(t, newRecorder(t), j, "{upstream: judge, dialect: tei}, grade: {by: rerank, relevant: 0.8, irrelevant: 0.2}")
@@ -172,8 +172,8 @@ func TestGradeByRerankScores(t *testing.T) {
 	}
 }
 
-// A search of the admin port asks no helper, unless it wants the stages of a tenant's policy, who pays
-// as for a dry run.
+// A search on the admin port calls no helper, unless it asks for the stages of a tenant's policy;
+// the tenant is charged as for a dry run.
 func TestSearchByStages(t *testing.T) {
 	j := newJudge(t)
 	p := serveReranking(t, newRecorder(t), j, "{upstream: judge, dialect: tei}, planner: {model: m, upstream: judge}, grade: "+gradeByModel)
@@ -199,7 +199,7 @@ func TestSearchByStages(t *testing.T) {
 	}
 }
 
-// Where a policy replans, the planner is asked only after an ambiguous verdict; its queries find what
+// If a policy replans, the planner is called only after an ambiguous verdict; its queries find what
 // the question did not.
 func TestGradeReplans(t *testing.T) {
 	up, j := newRecorder(t), newJudge(t)

@@ -17,7 +17,7 @@ import (
 
 func noEnv(string) (string, bool) { return "", false }
 
-// A command is one that runs while a test goes on.
+// A command is a command that runs beside the test.
 type command struct {
 	out    bytes.Buffer // not before it has ended
 	said   *announced
@@ -38,7 +38,7 @@ func start(t *testing.T, env func(string) (string, bool), args ...string) *comma
 	return c
 }
 
-// ends waits for the end of a command and checks how it ended.
+// ends waits for the end of a command and checks its exit code and output.
 func (c *command) ends(t *testing.T, code int, stdout, stderr string) {
 	t.Helper()
 	got := <-c.code
@@ -48,7 +48,7 @@ func (c *command) ends(t *testing.T, code int, stdout, stderr string) {
 	}
 }
 
-// A serve that has the base with the same folder reads it for ingest.
+// A serve that has the base with the same folder reads it on behalf of ingest.
 func TestIngestHandsOver(t *testing.T) {
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", "kb="+docs, "--state", state)
@@ -58,7 +58,7 @@ func TestIngestHandsOver(t *testing.T) {
 	start(t, noEnv, args...).ends(t, exitPart, "kb: 2 files, 2 chunks; 0 new, 0 changed, 2 unchanged, 0 removed", "kb: handed over to the process at "+address+"\n")
 	start(t, noEnv, append(args, "--allow-skipped", "--json")...).ends(t, exitDone, `"handed_over_to": "`+address+`"`, "handed over")
 
-	// Another folder is not its to read, nor is another base.
+	// It does not read another folder or another base.
 	for name, path := range map[string]string{"kb": handbook(t), "other": docs} {
 		c := start(t, noEnv, "ingest", "--knowledge", name+"="+path, "--state", state)
 		want := "it keeps kb with " + docs
@@ -71,7 +71,7 @@ func TestIngestHandsOver(t *testing.T) {
 	}
 }
 
-// Without its token, a serve is waited for.
+// Without the token of a serve, ingest waits until it ends.
 func TestIngestWantsToken(t *testing.T) {
 	docs, dir := handbook(t), t.TempDir()
 	write(t, dir, "token", "let-me-in")
@@ -90,7 +90,7 @@ func TestIngestWantsToken(t *testing.T) {
 	waits.ends(t, exitDone, report, "waiting: ")
 }
 
-// Who writes the folder without an admin port is waited for.
+// Ingest waits for a writer without an admin port.
 func TestIngestWaits(t *testing.T) {
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	held, err := store.Open(t.Context(), state, store.Options{})
@@ -115,7 +115,7 @@ type writerFunc func()
 
 func (f writerFunc) Write(p []byte) (int, error) { f(); return len(p), nil }
 
-// An ingest that is stopped keeps what was read, and the next one does the rest.
+// An ingest that is stopped keeps what was read, and the next one continues.
 func TestIngestStops(t *testing.T) {
 	state := t.TempDir()
 	args := []string{"ingest", "--state", state}

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// browse asks for a page as a browser does that follows no redirects.
+// browse requests a page like a browser, but follows no redirects.
 func browse(t *testing.T, method, address, form, session string) (resp *http.Response, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form))
@@ -35,8 +35,7 @@ func browse(t *testing.T, method, address, form, session string) (resp *http.Res
 	return resp, string(b)
 }
 
-// The pages want the admin token where the port does; a session outlives that the
-// configuration is read again.
+// The pages require the admin token if the port does; a session survives a reload.
 func TestInspectorSessions(t *testing.T) {
 	env := func(name string) (string, bool) { return "tok", name == "SIDENOTE_ADMIN_TOKEN" }
 	p := serveIn(t, env, "--upstream", "http://127.0.0.1:1", "--state", t.TempDir())
@@ -65,8 +64,8 @@ func TestInspectorSessions(t *testing.T) {
 	}
 }
 
-// A request is asked again under a policy that no tenant has, without a call of the upstream; after a
-// reload its page shows no other policy as if it had been its own, and the tenant's shows the new one.
+// A request is repeated under a policy that no tenant has, without calling the upstream. After a
+// reload its page does not show another policy as its own, and the tenant's page shows the new one.
 func TestInspectorTriesAPolicy(t *testing.T) {
 	up, dir := newRecorder(t), t.TempDir()
 	write := func(name, text string) {
@@ -150,7 +149,7 @@ tenants:
 	shows("POST", address+"/ask", "", `Budget +2,000 +900 +−1,100 `)
 }
 
-// A demo that goes on says where its requests can be looked at, and there they are.
+// A demo that keeps running prints the address of the inspector, which shows its requests.
 func TestDemoSaysWhereToLook(t *testing.T) {
 	out := &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
 	ctx, stop := context.WithCancel(t.Context())

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// junkKinds are requests whose names nobody has configured: %[1]d is another number in each.
-// KEY is a tenant's key. What each is answered with shows that it came as far as meant.
+// junkKinds are requests with names that are not configured: %[1]d is a different number in each,
+// KEY is a tenant's key. The expected answers show that each request got as far as intended.
 var junkKinds = []struct {
 	what   string
 	status int
@@ -34,8 +34,8 @@ var junkKinds = []struct {
 		`{"model":"junk-of-ours-%[1]d","user":"junk-%[1]d","messages":[{"role":"user","content":"hi"}]}`},
 }
 
-// P12, T30: names that nobody has configured, in whatever place of a request that comes in by
-// a port, add no series to the metrics.
+// P12, T30: names that are not configured, anywhere in a request on any port, add no series to the
+// metrics.
 func TestP12JunkAddsNoSeries(t *testing.T) {
 	const key = "sk-sidenote-junk"
 	u := newRecorder(t)
@@ -103,8 +103,8 @@ tenants: {acme: {keys: ["%x"]}}
 		}
 	}
 	for kind := range junkKinds { // what they count as may be new once
-		// What models without a row of their own use is compared with what is counted, once
-		// more than 512 of them have come.
+		// Usage of models without their own row is compared after more than 512 of them were
+		// counted.
 		for number := range 600 {
 			if ask(kind, 1_000_000+number); junkKinds[kind].status != 200 {
 				break

@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// The admin port explains a search as the command does, of a base in the state folder, too.
+// The admin port explains a search like the command, also for a base in the state folder.
 func TestSearchIsExplained(t *testing.T) {
 	docs := handbook(t)
 	var out, errs bytes.Buffer

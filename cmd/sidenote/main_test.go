@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A limit that somebody has set holds.
+// A memory limit that is already set stays.
 func TestMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(1 << 40)
 	defer debug.SetMemoryLimit(before)

@@ -18,7 +18,7 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// request is one to the admin port, with all that a write needs.
+// request returns a request to the admin port with all headers that a write needs.
 func (p *process) request(t *testing.T, method, path, body string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, p.admin+path, strings.NewReader(body))
@@ -32,7 +32,7 @@ func (p *process) request(t *testing.T, method, path, body string) *http.Request
 	return req
 }
 
-// asks sends a request to the admin port, and checks status and a part of the answer.
+// asks sends a request to the admin port, and checks the status and a part of the answer.
 func (p *process) asks(t *testing.T, method, path, body string, status int, want ...string) string {
 	t.Helper()
 	req := p.request(t, method, path, body)
@@ -56,8 +56,8 @@ func (p *process) asks(t *testing.T, method, path, body string, status int, want
 	return string(got)
 }
 
-// A base that is made over the admin port is searched at once, and still there after
-// a restart.
+// A base that is created over the admin port is searched at once, and is still there after a
+// restart.
 func TestManage(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "docs=" + handbook(t), "--state", state}
@@ -118,7 +118,7 @@ func TestManage(t *testing.T) {
 	}
 }
 
-// What the configuration and the folder say is not undone over the admin port.
+// The admin port cannot undo what the configuration and the folder define.
 func TestManageKeepsFolders(t *testing.T) {
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--state", state}
@@ -154,7 +154,7 @@ func TestManageKeepsFolders(t *testing.T) {
 	follower.asks(t, "GET", "/v1/knowledge", "", 200, `"id":"bare"`, `"id":"docs"`)
 }
 
-// reads waits until that many readings of a base have ended.
+// reads waits until a base was read that many times.
 func (p *process) reads(t *testing.T, id string, runs int) (b explain.Base) {
 	t.Helper()
 	late := time.After(time.Minute)
@@ -173,7 +173,7 @@ func (p *process) reads(t *testing.T, id string, runs int) (b explain.Base) {
 	}
 }
 
-// Bases come and go while others are written and searched.
+// Bases are created and deleted while others are written and searched.
 func TestManageTogether(t *testing.T) {
 	env := func(name string) (string, bool) { return "t0ken", name == "SIDENOTE_ADMIN_TOKEN" }
 	p := serveIn(t, env, "--upstream", newRecorder(t).URL, "--knowledge", "docs="+handbook(t), "--state", ":memory:")

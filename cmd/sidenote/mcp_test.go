@@ -76,9 +76,9 @@ func callMCP(t *testing.T, s *mcp.ClientSession, tool string, arguments map[stri
 	return res.Content[0].(*mcp.TextContent).Text
 }
 
-// The official SDK's clients of two tenants ask a running Sidenote. A configuration that is read
-// again, and the kill switch, count from the next call on, in open sessions too; nothing that was
-// asked or found is in the log, and no key.
+// The official SDK's clients of two tenants call a running Sidenote. A reload and the kill switch
+// take effect with the next call, also in open sessions. The log contains no question, no result
+// and no key.
 func TestMCP(t *testing.T) {
 	config := mcpFolder(t, "public")
 	address, err := freeAddress()
@@ -169,8 +169,7 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-// A client that starts sidenote mcp is served as the tenant, and nothing but the protocol goes to
-// stdout.
+// A client that starts sidenote mcp is served as the tenant, and stdout carries only the protocol.
 func TestMCPOnStdio(t *testing.T) {
 	config := mcpFolder(t, "public")
 	for tenant, want := range map[string]string{"staff": "99 weeks", "guests": "Not found: docs:leave.md:0"} {

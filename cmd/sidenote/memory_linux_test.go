@@ -15,7 +15,7 @@ import (
 	"sidenote/retrieval/knowledge/extract/extracttest"
 )
 
-// A boxed is a process that serves, whose memory is that of a container of a size.
+// A boxed is a process that serves with the memory of a container.
 type boxed struct {
 	command     *exec.Cmd
 	data, admin string
@@ -24,8 +24,8 @@ type boxed struct {
 	stop, ended chan struct{}
 }
 
-// contained serves a folder as in a container of so many bytes, until all that fits is read:
-// with the memory limit that the process takes from one, since a test may not make one.
+// contained serves a folder as in a container of that size, until all that fits is read. The memory
+// limit is set directly, since a test cannot create a container.
 func contained(t *testing.T, binary string, limit int64, docs, state string) *boxed {
 	t.Helper()
 	data, admin, out := free(t), free(t), &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
@@ -63,7 +63,7 @@ func (c *boxed) watch() {
 	}
 }
 
-// held ends the measuring, and demands that the container would have held the processes.
+// held stops measuring, and checks that the processes stayed within the container's memory.
 func (c *boxed) held(t *testing.T) {
 	t.Helper()
 	close(c.stop)
@@ -74,8 +74,7 @@ func (c *boxed) held(t *testing.T) {
 	}
 }
 
-// anonymous returns how much memory a process and its children take that the kernel cannot
-// take back.
+// anonymous returns how much memory of a process and its children the kernel cannot reclaim.
 func anonymous(pid int) (bytes int64) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	status, _ := os.ReadFile(filepath.Join(dir, "status"))
@@ -100,7 +99,7 @@ func anonymous(pid int) (bytes int64) {
 	return bytes
 }
 
-// get returns what an address of the process answers.
+// get returns the answer of the process at a path.
 func (c *boxed) get(t *testing.T, method, url, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -120,13 +119,13 @@ func (c *boxed) get(t *testing.T, method, url, body string) string {
 	return string(text)
 }
 
-// finds tells whether a document is found by a question.
+// finds reports whether a question finds a document.
 func (c *boxed) finds(t *testing.T, question, document string) bool {
 	t.Helper()
 	return strings.Contains(c.get(t, http.MethodPost, c.admin+"/v1/search", `{"query": "`+question+`", "knowledge": ["kb"]}`), `"`+document+`"`)
 }
 
-// skipped returns how many files were not read for want of memory.
+// skipped returns how many files were not read for lack of memory.
 func (c *boxed) skipped(t *testing.T) (n int) {
 	t.Helper()
 	for line := range strings.Lines(c.get(t, http.MethodGet, c.admin+"/metrics", "")) {
@@ -137,7 +136,7 @@ func (c *boxed) skipped(t *testing.T) (n int) {
 	return n
 }
 
-// hostileFolder is one of files that make their readers allocate, and of one that does not.
+// hostileFolder returns a folder of files that make their readers allocate, and one that does not.
 func hostileFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -174,8 +173,8 @@ func hostileFolder(t *testing.T) string {
 }
 
 // Whatever documents make their readers allocate, a process that serves stays within its
-// container, reads the others, and says what it did not read for want of memory; so it does
-// when it starts again.
+// container's memory, reads the others, and says what it did not read for lack of memory, also
+// after a restart.
 func TestDocumentsStayWithinMemory(t *testing.T) {
 	docs, binary := hostileFolder(t), released(t)
 	for _, limit := range []int64{256 << 20, 512 << 20} {
@@ -200,8 +199,8 @@ func TestDocumentsStayWithinMemory(t *testing.T) {
 	}
 }
 
-// Forty thousand records are read within a container of 160 MiB, and with SIDENOTE_LONG=1 two hundred
-// thousand within one of 256, and again when the process starts again.
+// Forty thousand records are read within a container of 160 MiB, with SIDENOTE_LONG=1 two hundred
+// thousand within 256 MiB, and again after a restart.
 func TestRecordsStayWithinMemory(t *testing.T) {
 	docs, binary := t.TempDir(), released(t)
 	records, limit := 4000, int64(160<<20)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What the wiring alone can count is counted by the running program: look-alikes
-// of our tags in documents, bytes in caches, lines that the log lost.
+// A running program counts what only the wiring can count: text in documents that looks like
+// Sidenote's tags, bytes in caches, lost log lines.
 func TestMetricsOfTheWiring(t *testing.T) {
 	up := newRecorder(t)
 	docs := handbook(t)

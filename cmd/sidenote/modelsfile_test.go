@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// A running Sidenote takes over a newer models_file on reload. One that is broken or gone
-// changes nothing and is reported by place.
+// A running Sidenote loads a newer models_file on reload. A broken or missing one changes nothing,
+// and the error says where.
 func TestModelsFileIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// T10: the image listens on every interface, and does not start open by itself: its user
-// says so, or gives tenants keys. What we tell people to run says so in sight.
+// T10: the image listens on every interface, but is not open by default: its user must set that, or
+// give tenants keys. The documented commands show it explicitly.
 func TestImageDoesNotStartOpen(t *testing.T) {
 	file, img := readCompose(t)
 	if img.env["SIDENOTE_LISTEN"] != "0.0.0.0:8080" || img.env["SIDENOTE_OPEN"] != "" {

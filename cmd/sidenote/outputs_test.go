@@ -16,7 +16,7 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// A chorus is an upstream that counts its calls. What it says depends on what it is asked only.
+// A chorus is an upstream that counts its calls. Its answers depend only on the request.
 type chorus struct {
 	*httptest.Server
 	calls atomic.Int32
@@ -37,13 +37,13 @@ func newChorus(t *testing.T) *chorus {
 	return c
 }
 
-// stagesIn is the configuration of answers in two stages, with more in them.
+// stagesIn is a configuration of answers in two stages, with additional keys.
 func stagesIn(up *chorus, more string) string {
 	return fmt.Sprintf("upstream: %s/v1\npolicies: {default: {mode: staged, stages: {chain: [{name: draft, user_prompt_template: 'Q {{QUESTION}}'}, "+
 		"{name: final, user_prompt_template: 'Q {{QUESTION}} {{draft}}'}]%s}}}\n", up.URL, more)
 }
 
-// sang asks a question at a path and returns how many calls that took, and the answer.
+// sang sends a question to a path and returns the number of calls that it took, and the answer.
 func sang(t *testing.T, up *chorus, p *process, path, credential, body string) (calls int32, answer string) {
 	t.Helper()
 	before := up.calls.Load()
@@ -71,8 +71,8 @@ const (
 	withUser = `{"model":"m","user":"b","messages":[{"role":"user","content":"How long is parental leave?"}]}`
 )
 
-// The output of a stage before the last one costs no call where all that it depends on was the same
-// before: the whole request, where it goes, and the caller's credentials.
+// The output of a stage before the last is taken from the cache if all that it depends on is the
+// same: the whole request, its upstream, and the caller's credentials.
 func TestOutputsOfStagesAreRemembered(t *testing.T) {
 	up := newChorus(t)
 	p := serve(t, "--config", written(t, "c.yaml", stagesIn(up, ", cache: 10m")), "--state", ":memory:")
@@ -103,14 +103,14 @@ func TestOutputsOfStagesAreRemembered(t *testing.T) {
 	}
 }
 
-// text is what the model says in an answer.
+// text returns the text of an answer.
 func text(answer string) string {
 	_, rest, _ := strings.Cut(answer, `"content":"`)
 	said, _, _ := strings.Cut(rest, `"`)
 	return said
 }
 
-// Nothing is remembered unless the policy says so, which a reload can change.
+// Nothing is cached unless the policy says so, which a reload can change.
 func TestOutputsOfStagesAreOffByDefault(t *testing.T) {
 	up := newChorus(t)
 	path := written(t, "c.yaml", stagesIn(up, ""))
@@ -137,7 +137,8 @@ func TestOutputsOfStagesAreOffByDefault(t *testing.T) {
 	}
 }
 
-// Replicas on one Redis share outputs. A Redis that dies or holds nonsense costs a call, never an answer.
+// Replicas on one Redis share outputs. A Redis that dies or holds garbage costs a call, never an
+// answer.
 func TestOutputsOfStagesAreShared(t *testing.T) {
 	up, server := newChorus(t), redistest.Start(t)
 	path := written(t, "c.yaml", stagesIn(up, ", cache: 10m")+fmt.Sprintf("redis: {url: %q, timeout: 500ms}\n", server.URL()))
@@ -165,7 +166,7 @@ func TestOutputsOfStagesAreShared(t *testing.T) {
 	asks(c, 2)
 	asks(c, 1)
 	key := strings.TrimSpace(server.Do("KEYS", "*:outputs:*"))
-	// It ends in 2039, and is what the key says.
+	// The forged value expires in 2039 and has the digest of its key.
 	digest := [32]byte([]byte(server.Do("GET", key))[4:])
 	forged := cache.Seal(cache.Key{Kind: cache.Outputs, Tenant: "default", Digest: digest}, []byte("\x00\x00\x00\x00\x00\x02\x00\x00no answer of a model"))
 	server.Do("SET", key, string(forged))

@@ -15,8 +15,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// The admin port of a running Sidenote tells what became of the requests of the last hour, and which
-// questions found nothing.
+// The admin port of a running Sidenote summarizes the requests of the last hour, and lists the
+// questions that found nothing.
 func TestOverviewOfARunningSidenote(t *testing.T) {
 	up := httptest.NewServer(&demo.Stub{})
 	t.Cleanup(up.Close)

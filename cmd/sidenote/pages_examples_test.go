@@ -29,7 +29,7 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A step is a command line of a page and what the page says that it prints.
+// A step is a command line of a page and the output that the page shows for it.
 type step struct{ at, line, want string }
 
 func steps(f fence) (steps []step) {
@@ -47,12 +47,11 @@ func steps(f fence) (steps []step) {
 	return steps
 }
 
-// elsewhere begins the command lines of pages that are no command of ours.
+// elsewhere has the beginnings of command lines that do not run sidenote.
 var elsewhere = []string{"docker ", "curl ", "deploy/", "export OPENAI_BASE_URL=", "TOKEN="}
 
-// The examples of the pages are run, one page after the other in a folder of its own,
-// and print what the page says. Commands that go on until they are stopped, or need
-// somebody to talk to, are parsed.
+// The examples of the pages are run, each page in a folder of its own, and must print what the page
+// shows. Commands that run until they are stopped, or need a running instance, are only parsed.
 func TestPagesCommands(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil || runtime.GOOS == "windows" {
 		t.Skip("the examples are for a shell")
@@ -86,7 +85,7 @@ func TestPagesCommands(t *testing.T) {
 	}
 }
 
-// newExampleFolder has what the examples name.
+// newExampleFolder returns a folder with the files that the examples use.
 func newExampleFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -115,8 +114,8 @@ func newExampleFolder(t *testing.T) string {
 	return dir
 }
 
-// runs runs a step and compares what it prints with what the page shows: of that, "…"
-// is any text, alone on a line any lines, and how long something took may differ.
+// runs runs a step and compares its output with what the page shows: there "…" stands for any text,
+// alone on a line for any lines, and durations may differ.
 func runs(t *testing.T, path, dir string, s step) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), exampleWait)
@@ -141,16 +140,16 @@ func runs(t *testing.T, path, dir string, s step) {
 	}
 }
 
-// exampleWait is far more than any example takes.
+// exampleWait is far longer than any example takes.
 const exampleWait = time.Minute
 
 var took = regexp.MustCompile(`[0-9][0-9.,]* ?(ms|µs|s)\b`)
 
-// port is that of a listener on this machine: another process may have the usual one.
+// port matches a listener on this machine: another process may have the usual port.
 var port = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
 
-// levelled is an output without what differs from run to run: ports, times, and the spaces
-// that make columns of them.
+// levelled returns an output without what differs from run to run: ports, times, and the spaces
+// that align columns.
 func levelled(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -160,7 +159,7 @@ func levelled(text string) string {
 	return strings.TrimSpace(b.String()) + "\n"
 }
 
-// shown is a pattern of the outputs that a page's text stands for.
+// shown returns a pattern for the outputs that match a page's text.
 func shown(want string) *regexp.Regexp {
 	var b strings.Builder
 	for line := range strings.Lines(levelled(want)) {
@@ -173,7 +172,7 @@ func shown(want string) *regexp.Regexp {
 	return regexp.MustCompile(`^` + b.String() + `$`)
 }
 
-// parses reads the command line of a step as the program would.
+// parses parses the command line of a step as the program would.
 func parses(t *testing.T, s step) {
 	t.Helper()
 	line := strings.ReplaceAll(s.line, "…", "etc")
@@ -192,7 +191,7 @@ func parses(t *testing.T, s step) {
 	}
 }
 
-// Every flag that a page names is one of a command, or of a script.
+// Every flag that a page names belongs to a command or a script.
 func TestPagesFlags(t *testing.T) {
 	known := map[string]bool{"--no-install": true, "--build": true, "--help": true}
 	p, err := kong.New(&cli{}, kong.NoDefaultHelp())
@@ -223,8 +222,8 @@ func TestPagesFlags(t *testing.T) {
 // top matches a configuration within a line.
 var top = regexp.MustCompile(`^(admin|cache|explain|identity|include|knowledge|models|redis|state|telemetry|timeouts|upstreams?): ?(\{|\[\{)`)
 
-// Every YAML of a page, also within a line, is a configuration, or becomes one when it is
-// put over the example. JSON is JSON.
+// Every YAML of a page, also within a line, is a valid configuration by itself or merged into the
+// example. JSON is valid.
 func TestPagesData(t *testing.T) {
 	example, err := os.ReadFile(filepath.Join(root, "deploy/sidenote.example.yaml"))
 	if err != nil {
@@ -266,7 +265,7 @@ func TestPagesData(t *testing.T) {
 	}
 }
 
-// asks tells what is wrong with a chat request and what it asks of Sidenote.
+// asks returns what is wrong with a chat request and its Sidenote options.
 func asks(text string) error {
 	if !strings.Contains(text, `"messages"`) {
 		return nil
@@ -279,7 +278,7 @@ func asks(text string) error {
 	return err
 }
 
-// overlaid is the example with what a block says in place of what it says.
+// overlaid returns the example with the keys of a block replaced.
 func overlaid(t *testing.T, f fence, example []byte) string {
 	t.Helper()
 	var under, over map[string]any
@@ -304,7 +303,7 @@ func merged(under, over map[string]any) map[string]any {
 	return under
 }
 
-// authority is a certificate that nobody trusts.
+// authority is a certificate that no system trusts.
 var authority = sync.OnceValue(func() []byte {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -314,7 +313,7 @@ var authority = sync.OnceValue(func() []byte {
 // pagesPair is a certificate with its key.
 var pagesPair = sync.OnceValue(func() transporttest.Pair { return transporttest.NewAuthority().Issue(time.Now().Add(time.Hour)) })
 
-// loads reads a configuration whose secrets are all there.
+// loads loads a configuration; all its secrets exist.
 func loads(text string) error {
 	_, err := config.Load(config.Source{
 		Path: "page.yaml", Offline: true,

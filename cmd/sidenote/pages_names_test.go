@@ -25,10 +25,10 @@ import (
 	"sidenote/rewrite"
 )
 
-// A row is a line of a table: what its first cell has in code, and the second cell.
+// A row is a line of a table: the code in its first cell, and the second cell.
 type row struct{ at, head, code, second string }
 
-// rows returns what the first column of each table of a page names, by its head.
+// rows returns the names in the first column of each table of a page, by its heading.
 func rows(name, prose string) (rows []row) {
 	head := ""
 	lines := strings.Split(prose, "\n")
@@ -88,7 +88,7 @@ func schemaKeys(t reflect.Type, prefix string) (keys []string) {
 	return keys
 }
 
-// What looks like `key: value` on a page has a key of the configuration.
+// What looks like `key: value` on a page uses a key of the configuration.
 func TestPagesKeys(t *testing.T) {
 	words := map[string]bool{}
 	for _, key := range schemaKeys(reflect.TypeFor[config.Config](), "") {
@@ -96,7 +96,7 @@ func TestPagesKeys(t *testing.T) {
 			words[word] = true
 		}
 	}
-	// Names that somebody chooses, and members of filters.
+	// Names that users choose, and members of filters.
 	for _, own := range []string{"docs", "legal", "env", "file", "default", "type", "key", "value", "audience", "include_usage", "stream_options"} {
 		words[own] = true
 	}
@@ -113,7 +113,7 @@ func TestPagesKeys(t *testing.T) {
 	}
 }
 
-// The page of operations names each metric and none that is not; no page names another.
+// The page of operations lists exactly the metrics that exist; no page names another.
 func TestPagesMetrics(t *testing.T) {
 	known, labels := map[string]bool{}, map[string]string{}
 	descs := make(chan *prometheus.Desc, 1000)
@@ -126,7 +126,7 @@ func TestPagesMetrics(t *testing.T) {
 			known[m[1]], labels[m[1]] = true, m[2]
 		}
 	}
-	// What the wiring adds shows in a program that runs.
+	// Metrics that the wiring adds show in a running program.
 	p := serve(t, "--upstream", newRecorder(t).URL, "--redis", "redis://127.0.0.1:1", "--mcp", "127.0.0.1:0")
 	resp, err := http.Get(p.admin + "/metrics")
 	if err != nil {
@@ -167,7 +167,7 @@ func TestPagesMetrics(t *testing.T) {
 	}
 }
 
-// sources walks the Go files of a folder and those below it that are no tests.
+// sources walks the non-test Go files of a folder and those below it.
 func sources(t *testing.T, dir string, visit func(n ast.Node) bool) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(root, dir), func(file string, _ fs.DirEntry, err error) error {
@@ -194,9 +194,8 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// wire is what the code can say of a request: its constants of the types Reason, Outcome and
-// StageOutcome, the codes of errors that come before there is a request, and the names of
-// headers.
+// wire is what the code can report about a request: its constants of the types Reason, Outcome and
+// StageOutcome, the codes of errors before a request is parsed, and the names of headers.
 type wire struct{ reasons, early, outcomes, stages, headers map[string]bool }
 
 func readWire(t *testing.T) wire {
@@ -259,7 +258,7 @@ func (w wire) constant(spec *ast.ValueSpec) {
 	}
 }
 
-// The page of the wire names every outcome, of stages too, every reason and every header.
+// The page of the wire lists every outcome, also of stages, every reason and every header.
 func TestPagesNameTheWire(t *testing.T) {
 	w := readWire(t)
 	_, page := readPage(t, "proxy/README.md")
@@ -272,7 +271,7 @@ func TestPagesNameTheWire(t *testing.T) {
 	}
 }
 
-// The page of the wire names every kind of call that usage is told by.
+// The page of the wire lists every kind of call that usage is reported by.
 func TestPagesKinds(t *testing.T) {
 	_, page := readPage(t, "proxy/README.md")
 	_, list, _ := strings.Cut(page, "by kind of call")
@@ -284,8 +283,8 @@ func TestPagesKinds(t *testing.T) {
 	}
 }
 
-// No page names an outcome, a reason or a header that is none, nor a status that a
-// reason does not have.
+// No page names an outcome, a reason or a header that does not exist, or a status that a reason
+// does not have.
 func TestPagesWireIsTrue(t *testing.T) {
 	w := readWire(t)
 	for _, name := range pages {

@@ -26,14 +26,14 @@ var pages = []string{
 
 const root = "../.."
 
-// A fence is a block of code of a page.
+// A fence is a code block of a page.
 type fence struct {
 	at, language, text string
 }
 
 var fenceLine = regexp.MustCompile("^( *)```(\\w*)$")
 
-// readPage returns the blocks of code of a page and what stands around them.
+// readPage returns the code blocks of a page and the text around them.
 func readPage(t *testing.T, name string) (fences []fence, prose string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))
@@ -95,7 +95,7 @@ func TestReadmeIsShort(t *testing.T) {
 
 var linkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// Links lead to files, and to headings, that exist, and the README to each page.
+// Links lead to existing files and headings, and the README links to each page.
 func TestPagesLinkToWhatExists(t *testing.T) {
 	linked := map[string]bool{}
 	for _, name := range pages {
@@ -148,7 +148,7 @@ func TestReadmePictures(t *testing.T) {
 	}
 }
 
-// headings are the anchors of a page, as GitHub makes them.
+// headings returns the anchors of a page, as GitHub makes them.
 func headings(t *testing.T, name string) (anchors []string) {
 	t.Helper()
 	_, prose := readPage(t, name)
@@ -161,7 +161,7 @@ func headings(t *testing.T, name string) (anchors []string) {
 	return anchors
 }
 
-// Paths of the repository that a page names exist.
+// Paths of the repository on a page exist.
 func TestPagesNamePathsThatExist(t *testing.T) {
 	ours := regexp.MustCompile(`^(proxy|rewrite|retrieval|cache|cmd|deploy)/[a-zA-Z0-9_./-]+$`)
 	seen := 0
@@ -182,7 +182,7 @@ func TestPagesNamePathsThatExist(t *testing.T) {
 	}
 }
 
-// The faults that tests name stand on the page for contributors, and none else does.
+// The page for contributors lists exactly the faults that tests name.
 func TestPagesFaults(t *testing.T) {
 	_, page := readPage(t, "deploy/CONTRIBUTING.md")
 	page = strings.Join(strings.Fields(page), " ")
@@ -215,7 +215,7 @@ func TestPagesFaults(t *testing.T) {
 	}
 }
 
-// Words of several parts, as keys, labels and fields have, stand in the code.
+// Compound words, such as keys, labels and fields, exist in the code.
 func TestPagesWords(t *testing.T) {
 	code := map[string]bool{}
 	word := regexp.MustCompile(`[a-z][a-z0-9]*(?:_[a-z0-9]+)+`)
@@ -232,7 +232,7 @@ func TestPagesWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What others call something that we do not read.
+	// These are names of others that Sidenote does not read.
 	for _, other := range []string{"trec_eval", "extra_body"} {
 		code[other] = true
 	}
@@ -251,8 +251,8 @@ func TestPagesWords(t *testing.T) {
 	}
 }
 
-// The test command installs nothing where it is told not to, and says before it
-// installs something what and why.
+// The test command installs nothing if told so, and says before an installation what it installs
+// and why.
 func TestTestCommandInstalls(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("it is a shell script")

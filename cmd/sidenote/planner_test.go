@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A helper is an upstream whose model plans. What it answers depends on a word in the question.
+// A helper is an upstream whose model plans. A word in the question selects its answer.
 type helper struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -77,7 +77,7 @@ func (h *helper) answer(w http.ResponseWriter, r *http.Request, leaving <-chan s
 	fmt.Fprintf(w, `{"choices":[{"message":{"content":%s}}],"usage":{"prompt_tokens":300,"completion_tokens":20}}`, content)
 }
 
-// calls returns what was asked since the last time.
+// calls returns the calls since the last time.
 func (h *helper) calls() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +103,7 @@ policies: {default: {upstream: default, knowledge: [handbook], planner: %s}}
 	}, "--config", file)
 }
 
-// plannedFor asks a question and returns the status; key is the caller's.
+// plannedFor sends a question with the caller's key and returns the status.
 func plannedFor(t *testing.T, p *process, key, question string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"model":"gpt-4o","messages":[{"role":"user","content":%q}]}`, question)
@@ -124,8 +124,8 @@ func plannedFor(t *testing.T, p *process, key, question string) string {
 	return resp.Header.Get("Sidenote-Status")
 }
 
-// Whatever a planner does, the request is answered, and status, dry run, metrics and log say what
-// came of it; the log never says what was searched.
+// Whatever a planner does, the request is answered, and status, dry run, metrics and log show the
+// outcome; the log never contains the queries.
 func TestPlannerReasons(t *testing.T) {
 	up, h := newRecorder(t), newHelper(t)
 	p := servePlanning(t, up, h, "{model: planner, upstream: small, timeout: 1s}")
@@ -203,8 +203,8 @@ func TestPlannerReasons(t *testing.T) {
 	}
 }
 
-// A named upstream is asked with its own key, never the caller's; without one the request's own is,
-// with its caller's key, model and path. Plans are kept, but for the same credential only.
+// A configured upstream is called with its own key, never the caller's. Without one the request's
+// upstream is called with the caller's key, model and path. Plans are cached per credential.
 func TestPlannerCredentials(t *testing.T) {
 	up, h := newRecorder(t), newHelper(t)
 	const question = "How long is parental leave?"
@@ -243,8 +243,8 @@ func TestPlannerCredentials(t *testing.T) {
 	}
 }
 
-// A planner's model is asked as its row of the table says: with room for reasoning, low effort where it
-// takes one, and no temperature where it refuses one.
+// A planner's model is called as its row of the model table says: with room for reasoning, with low
+// effort if it takes one, and without a temperature if it refuses one.
 func TestPlannerOfAnyModel(t *testing.T) {
 	for model, want := range map[string]string{
 		"claude-opus-4-7":                 `"max_tokens":2048,"stream":false`,

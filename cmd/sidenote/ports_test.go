@@ -20,9 +20,8 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// Who calls on which port, with and without a certificate and a key, is one tenant or
-// nobody: the tenant of a port counts there and nothing that is sent, and a certificate
-// alone is nobody. (P14, T09)
+// Each combination of port, certificate and key identifies one tenant or none: on a port with a
+// tenant only that counts, whatever is sent, and a certificate alone identifies nobody. (P14, T09)
 func TestPorts(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	pair := authority.Issue(time.Now().Add(time.Hour))
@@ -112,8 +111,8 @@ tenants: {port: {policy: default}, keyed: {keys: [{sha256: %x}]}}
 	}
 }
 
-// The official SDK asks over TLS, plain and streaming, while certificates are replaced: no
-// request fails, and the new certificate is served. health follows it.
+// The official SDK sends requests over TLS, streamed and not, while certificates are replaced: no
+// request fails, and the new certificate is served. sidenote health follows it.
 func TestRotationUnderLoad(t *testing.T) {
 	old, fresh := transporttest.NewAuthority(), transporttest.NewAuthority()
 	first, second := old.Issue(time.Now().Add(time.Hour)), fresh.Issue(time.Now().Add(time.Hour))

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The image has its state folder for its user alone: what the Dockerfile makes for it
-// is copied with its mode, as it is below what is copied.
+// Only the image's user can access its state folder: what the Dockerfile creates is copied with its
+// mode, since COPY keeps the modes below what it copies.
 func TestStateFolderOfTheImageIsPrivate(t *testing.T) {
 	text, err := os.ReadFile("../../Dockerfile")
 	if err != nil {
@@ -41,8 +41,8 @@ func TestStateFolderOfTheImageIsPrivate(t *testing.T) {
 	t.Errorf("%s is not below anything that is copied", state)
 }
 
-// The image stamps the version and commit: the variables that the Dockerfile lets the linker set exist, and
-// the version comes from them.
+// The image stamps the version and commit: the variables that the Dockerfile sets by the linker
+// exist, and the version is made from them.
 func TestImageStampsVersionAndCommit(t *testing.T) {
 	text, err := os.ReadFile("../../Dockerfile")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes the test binary the program "sidenote" of tests that start processes.
+// TestMain makes the test binary behave as the program "sidenote" in tests that start processes.
 func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, map[string]func(){"sidenote": func() { os.Exit(mainCode()) }})
 }
@@ -25,7 +25,7 @@ func (s suite) Run() int {
 	return s.M.Run()
 }
 
-// builds is the folder of what tests build once.
+// builds is the folder for what tests build once.
 var builds = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "sidenote-builds-")
 	if err != nil {
@@ -46,7 +46,8 @@ var build = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
-// released returns the binary that users run, which takes less memory and time than the test's own.
+// released returns the binary that users run, which needs less memory and time than the test
+// binary.
 func released(t *testing.T) string {
 	t.Helper()
 	binary, err := build()
@@ -57,8 +58,8 @@ func released(t *testing.T) string {
 }
 
 // releasedPath returns a PATH whose program "sidenote" is what users run. With the race detector a
-// process takes ten times as long to start, and finds little: the tests that serve in their own
-// process, and those that start the test binary, are the ones that run many requests at once.
+// process takes ten times as long to start and finds little: tests that serve in their own process,
+// and those that start the test binary, run the concurrent requests.
 func releasedPath(t *testing.T) string {
 	t.Helper()
 	return filepath.Dir(released(t)) + string(os.PathListSeparator) + os.Getenv("PATH")

@@ -31,7 +31,7 @@ func writeFiles(t *testing.T, files map[string][]byte) string {
 	return dir
 }
 
-// connectProxy is an HTTP proxy that asks for a password and tells where it connected to.
+// connectProxy is an HTTP proxy that requires a password and records where it connected to.
 func connectProxy(t *testing.T, tell func(string)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,9 +71,9 @@ func connectProxy(t *testing.T, tell func(string)) (address string) {
 	return l.Addr().String()
 }
 
-// A chat goes through a proxy with a password to an upstream of a private authority that
-// asks for a certificate, and so does the question whether it can be reached. Without any
-// one of these it is a 502, and nothing that is said shows the password. (T28)
+// A chat, and the probe of the upstream, pass a proxy with a password to an upstream of a private
+// authority that requires a client certificate. Without any of these the answer is a 502, and no
+// message contains the password. (T28)
 func TestReachUpstream(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	pair := authority.Issue(time.Now().Add(time.Hour))
@@ -131,8 +131,8 @@ func TestReachUpstream(t *testing.T) {
 	}
 }
 
-// P5: an upstream gets a certificate of another authority, and requests reach it again when
-// the file of ca says so, without a restart. A file that cannot be used changes nothing.
+// P5: if an upstream gets a certificate of another authority, requests reach it again when the file
+// of ca is replaced, without a restart. A file that cannot be used changes nothing.
 func TestUpstreamRotation(t *testing.T) {
 	first, second := transporttest.NewAuthority(), transporttest.NewAuthority()
 	var served atomic.Pointer[tls.Certificate]
@@ -189,7 +189,7 @@ func TestUpstreamRotation(t *testing.T) {
 		t.Errorf("of an authority that is not trusted yet: %d", status)
 	}
 	write(second.PEM)
-	// Either the handshake notices first, or the configuration is read again, which has them.
+	// Either the next handshake notices the new files, or a reload does.
 	status := ask()
 	for end := time.Now().Add(time.Minute); status != http.StatusOK && time.Now().Before(end); status = ask() {
 		runtime.Gosched()

@@ -14,8 +14,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// With ready: knowledge a process is ready when every base was opened once, and stays so. A
-// state folder that cannot be used is said to be the reason.
+// With ready: knowledge a process becomes ready when every base was opened once, and stays ready.
+// If the state folder cannot be used, the reason says so.
 func TestReadyWhenKnowledgeWasOpened(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), written(t, "state", "a file")
@@ -46,8 +46,8 @@ func TestReadyWhenKnowledgeWasOpened(t *testing.T) {
 	}
 }
 
-// A vector store counts as opened when it has answered, also that it cannot tell its state. One
-// that does not answer keeps no process from being ready that is so when it listens.
+// A vector store counts as opened when it has answered, even with an error. With ready: listening,
+// one that does not answer does not keep a process from being ready.
 func TestReadyWaitsForStores(t *testing.T) {
 	t.Parallel()
 	var status atomic.Int64
@@ -72,7 +72,7 @@ func TestReadyWaitsForStores(t *testing.T) {
 	}
 }
 
-// ready takes two words, listening is the default, and the image and the manifest say knowledge.
+// ready accepts two values, listening is the default, and the image and the manifest use knowledge.
 func TestReadyIsListeningOrKnowledge(t *testing.T) {
 	for _, c := range []struct{ flag, text, ready, problem string }{
 		{"", "", "listening", ""},

@@ -17,8 +17,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// A fleet is what the replicas of a test have in common: documents, an upstream
-// that records, and a Redis.
+// A fleet is what the replicas of a test share: documents, an upstream that records requests, and a
+// Redis.
 type fleet struct {
 	t      *testing.T
 	dir    string
@@ -39,9 +39,9 @@ func (f *fleet) write(name, text string) {
 	}
 }
 
-// replica starts one more of them. redis is more of that section of its
-// configuration, rest more of all of it. It waits for Redis longer than a user
-// would: a machine that runs tests may be busy, and a hit is to be a hit.
+// replica starts one more replica. redis is added to the redis section of its configuration, rest
+// to the whole. It waits longer for Redis than users would: the machine may be busy, and a hit must
+// remain a hit.
 func (f *fleet) replica(redis, rest string) *process {
 	f.t.Helper()
 	f.write("sidenote.yaml", fmt.Sprintf("upstream: %s\nknowledge: {handbook: %q}\nredis: {url: %q, timeout: 5s%s}\n%s", f.up.URL, f.docs, f.server.URL(), redis, rest))
@@ -50,7 +50,7 @@ func (f *fleet) replica(redis, rest string) *process {
 	return p
 }
 
-// says waits until a text stands in the log.
+// says waits until the log contains a text.
 func says(t *testing.T, log *announced, want string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -68,14 +68,14 @@ func says(t *testing.T, log *announced, want string) {
 	}
 }
 
-// Questions that the handbook answers, from a document each.
+// Questions that the handbook answers, each from another document.
 const (
 	leaveQuestion  = `{"model":"gpt-4o", "messages":[{"role":"user","content":"How many weeks of parental leave do I get?"}],"temperature":0.10}`
 	travelQuestion = `{"model":"gpt-4o", "messages":[{"role":"user","content":"Do flights need approval?"}],"seed":12345678901234567890}`
 )
 
-// ask asks p and returns what it says of its caches ("hit", "miss"), and the
-// request that went upstream, with sources in it.
+// ask sends a question to p and returns the cache status ("hit", "miss") and the request that went
+// upstream, with its sources.
 func (f *fleet) ask(p *process, key, body string) (cache string, sent []byte) {
 	f.t.Helper()
 	before := f.up.count()
@@ -97,8 +97,8 @@ func (f *fleet) ask(p *process, key, body string) (cache string, sent []byte) {
 	return found[1], f.up.last(f.t).body
 }
 
-// kept waits until Redis holds n answers under prefix, each with the candidates
-// that it was chosen from. They are written when the client has its answer.
+// kept waits until Redis holds n answers under prefix, each with the candidates that it was
+// selected from. They are written after the client has its answer.
 func (f *fleet) kept(prefix string, n int) {
 	f.t.Helper()
 	for _, kind := range []string{"selected", "candidates"} {
@@ -106,7 +106,7 @@ func (f *fleet) kept(prefix string, n int) {
 	}
 }
 
-// values is everything that the server holds.
+// values returns all values on the server.
 func (f *fleet) values() string {
 	f.t.Helper()
 	var all strings.Builder
@@ -116,7 +116,7 @@ func (f *fleet) values() string {
 	return all.String()
 }
 
-// mismatches is how many values of others' encryption p has met.
+// mismatches returns how many values with another encryption p has met.
 func (f *fleet) mismatches(p *process) string {
 	f.t.Helper()
 	resp, err := http.Get(p.admin + "/metrics")
@@ -143,8 +143,7 @@ func (f *fleet) expect(got, want string, sent, wantSent []byte) {
 	}
 }
 
-// What one replica found, the other sends upstream without a search, byte for
-// byte the same.
+// What one replica found, the other sends upstream without a search, byte for byte.
 func TestRedisSecondReplicaHits(t *testing.T) {
 	f := newFleet(t)
 	one, two := f.replica("", ""), f.replica("", "")
@@ -160,8 +159,8 @@ func TestRedisSecondReplicaHits(t *testing.T) {
 	}
 }
 
-// Nothing is purged when documents change: what was found in the old ones is
-// never asked for again.
+// A change of documents purges nothing: results from the old ones are under keys that are not used
+// again.
 func TestRedisDocumentsChange(t *testing.T) {
 	f := newFleet(t)
 	one, two := f.replica("", ""), f.replica("", "")
@@ -195,7 +194,7 @@ func TestRedisDocumentsChange(t *testing.T) {
 	f.kept("sidenote", 4)
 }
 
-// Installations that share a Redis are kept apart by their prefixes.
+// Installations that share a Redis are separated by their prefixes.
 func TestRedisPrefixes(t *testing.T) {
 	f := newFleet(t)
 	cache, want := f.ask(f.replica(", prefix: blue", ""), "", leaveQuestion)
@@ -208,7 +207,7 @@ func TestRedisPrefixes(t *testing.T) {
 	f.expect(cache, "hit", sent, want)
 }
 
-// Tenants with the same documents and the same question share nothing.
+// Tenants with the same documents and the same question share no values.
 func TestRedisTenants(t *testing.T) {
 	f := newFleet(t)
 	tenants := fmt.Sprintf("tenants:\n  acme: {keys: [\"%x\"], knowledge: [handbook]}\n  umbra: {keys: [\"%x\"], knowledge: [handbook]}\n",
@@ -226,7 +225,7 @@ func TestRedisTenants(t *testing.T) {
 	}
 }
 
-// encryptionKeys are the lines of a file of keys, each of one repeated letter.
+// encryptionKeys returns the lines of a key file, each key of one repeated letter.
 func encryptionKeys(letters string) string {
 	var lines strings.Builder
 	for _, c := range letters {
@@ -237,8 +236,8 @@ func encryptionKeys(letters string) string {
 
 const encrypted = ", encryption_keys: {file: keys}"
 
-// With keys Redis holds no text of the documents, and who lacks the key neither
-// reads the values nor suffers from them.
+// With encryption keys Redis holds no text of the documents, and a replica without the key neither
+// reads the values nor fails because of them.
 func TestRedisEncrypted(t *testing.T) {
 	f := newFleet(t)
 	f.write("keys", encryptionKeys("a"))
@@ -270,7 +269,7 @@ func TestRedisEncrypted(t *testing.T) {
 		says(t, stranger.out, "cache: a value in redis was not what its key says (encryption), and was not used")
 		stranger.stop()
 	}
-	// The name would have been found where there is no key; the texts stay in the base.
+	// Without a key the name would have been found; the texts stay in the base.
 	f.ask(f.replica(", prefix: plain", ""), "", leaveQuestion)
 	f.kept("plain", 1)
 	stored = f.values()
@@ -284,8 +283,8 @@ func TestRedisEncrypted(t *testing.T) {
 	}
 }
 
-// Keys change without a miss: the new one is added below, then moved to the top,
-// then the old one is dropped.
+// Rotating keys causes no miss: the new one is added below, then moved to the top, then the old one
+// is removed.
 func TestRedisKeyRotation(t *testing.T) {
 	f := newFleet(t)
 	replica := func(keys string) *process {
@@ -299,7 +298,7 @@ func TestRedisKeyRotation(t *testing.T) {
 	f.expect(cache, "hit", sent, leave)
 	_, travel := f.ask(turned, "", travelQuestion)
 	f.kept("sidenote", 2)
-	// A replica whose turn is still to come reads what the new key wrote.
+	// A replica that is not restarted yet reads what was written with the new key.
 	late := replica("ab")
 	cache, sent = f.ask(late, "", travelQuestion)
 	f.expect(cache, "hit", sent, travel)

@@ -43,8 +43,8 @@ func running(functions ...string) (n int) {
 	return n
 }
 
-// Row P3: many reloads, each with another upstream, another place of an issuer's keys, and bases that
-// come and go, leave no goroutine and no connection.
+// Row P3: many reloads, with changing upstreams, JWKS addresses and bases, leak no goroutine and no
+// connection.
 func TestP3ReloadsLeaveNothing(t *testing.T) {
 	s, dir := tenanttest.NewSigner(t), t.TempDir()
 	var open atomic.Int64
@@ -114,7 +114,7 @@ tenants: {acme: {keys: ["%[6]x"], jwt: {corp: {groups: hr}}, knowledge: [docs]}}
 	}
 }
 
-// Row P5: a key that is taken from a tenant counts no more on a connection that is open.
+// Row P5: a key that is removed from a tenant is refused, also on an open connection.
 func TestP5ReloadedKeyOnOpenConnection(t *testing.T) {
 	up, dir := newRecorder(t), t.TempDir()
 	configure := func(key string) {
@@ -149,7 +149,7 @@ func TestP5ReloadedKeyOnOpenConnection(t *testing.T) {
 	ask(umbraKey, http.StatusOK)
 }
 
-// Row P3: several reloads at once follow each other, and the process can be stopped meanwhile.
+// Row P3: concurrent reloads run one after another, and the process can be stopped meanwhile.
 func TestP3ReloadsAtOnceAndWhileStopping(t *testing.T) {
 	up, dir := newRecorder(t), t.TempDir()
 	renamed(t, filepath.Join(dir, "token"), "t0ken")

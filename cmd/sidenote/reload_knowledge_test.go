@@ -15,9 +15,8 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// A reload brings bases and takes them out. Each is read, watched and searched from then on;
-// one that was taken out stays in the state folder. What was read from another folder is
-// never searched.
+// A reload adds and removes bases. An added one is read, watched and searched from then on; a
+// removed one stays in the state folder. Documents of a previous folder are never searched.
 func TestReloadBringsBases(t *testing.T) {
 	up, dir := newRecorder(t), t.TempDir()
 	config := filepath.Join(dir, "sidenote.yaml")

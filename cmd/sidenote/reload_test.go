@@ -21,8 +21,8 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// generation is a configuration all of whose parts carry a number: the upstream's key, which
-// is in a file, and what each of two tenants is told.
+// generation returns a configuration whose parts all carry a number: the upstream's key, which is
+// in a file, and the text that each of two tenants gets.
 func writeGeneration(t *testing.T, dir, upstream string, n int) {
 	t.Helper()
 	err := os.WriteFile(filepath.Join(dir, "key"), fmt.Appendf(nil, "sk-%d\n", n), 0o600)
@@ -40,7 +40,7 @@ tenants:
 	}
 }
 
-// reloaded asks for a reload and returns the answer.
+// reloaded requests a reload and returns the answer.
 func reloaded(t *testing.T, p *process, status int) (r admin.Reloaded, text string) {
 	t.Helper()
 	got, text := posted(t, p.admin+admin.ReloadPath, "t0ken", "")
@@ -55,7 +55,7 @@ func reloaded(t *testing.T, p *process, status int) (r admin.Reloaded, text stri
 	return r, text
 }
 
-// fetched returns what is at a URL of the admin port.
+// fetched returns the answer at a URL of the admin port.
 func fetched(t *testing.T, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -75,9 +75,9 @@ func fetched(t *testing.T, url string) string {
 	return string(text)
 }
 
-// Rows P1, P3 and P5 of FAULTS.md: 100 reloads at 500 requests a second. Each request is
-// answered, and by one configuration: the key, the text and the policy belong together. A
-// broken configuration between any two changes nothing.
+// Rows P1, P3 and P5 of deploy/CONTRIBUTING.md: 100 reloads at 500 requests a second. Each request is answered
+// under a single configuration: key, text and policy match. A broken configuration between any two
+// changes nothing.
 func TestP3HundredReloads(t *testing.T) {
 	told := regexp.MustCompile(`generation (\d+)`)
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -154,7 +154,8 @@ func TestP3HundredReloads(t *testing.T) {
 		}
 		writeGeneration(t, dir, up.URL, n)
 		reloaded(t, p, http.StatusOK)
-		// A watcher may have been first, so what changed is not compared. The next request has all of it.
+		// A watcher may have reloaded first, so the changes are not compared. The next request sees
+		// them all.
 		if text, err := generationOf(client, p.data, acmeKey); err != nil || text != fmt.Sprintf("%d %d", n, n) {
 			t.Errorf("after reload %d: %q, %v", n, text, err)
 		}
@@ -167,7 +168,7 @@ func TestP3HundredReloads(t *testing.T) {
 	t.Logf("%d requests of %d configurations", asked.Load(), len(seen))
 }
 
-// generationOf asks and returns the numbers of the key and of the text that went upstream.
+// generationOf sends a chat and returns the numbers of the key and of the text that went upstream.
 func generationOf(client *http.Client, url, key string) (string, error) {
 	req, err := http.NewRequest(http.MethodPost, url+"/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"How long is parental leave?"}]}`))
 	if err != nil {
@@ -187,8 +188,8 @@ func generationOf(client *http.Client, url, key string) (string, error) {
 	return string(text), err
 }
 
-// Row P1: a reload that fails shows in metrics, /readyz and the log; requests are served, and
-// when it is put right that shows too. Tenants come and go, with their metrics.
+// Row P1: a failed reload shows in metrics, /readyz and the log, and so does its repair; requests
+// are served meanwhile. Tenants are added and removed, with their metrics.
 func TestP1FailedReloadShows(t *testing.T) {
 	up := newRecorder(t)
 	dir := t.TempDir()

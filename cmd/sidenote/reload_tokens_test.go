@@ -17,9 +17,9 @@ import (
 	"sidenote/proxy/tenant/tenanttest"
 )
 
-// Row P5: keys of issuers that cannot be had refuse nothing that was accepted. A reload keeps
-// the keys of issuers whose place is the same, and reads those of another place before it
-// counts. When API keys were used is not forgotten.
+// Row P5: if the keys of an issuer cannot be fetched, tokens that were accepted still are. A reload
+// keeps the keys of issuers whose address is unchanged, and fetches those of a new address before
+// it takes effect. The last uses of API keys are not forgotten.
 func TestP5TokensOverReloads(t *testing.T) {
 	s, up := tenanttest.NewSigner(t), newRecorder(t)
 	var gone atomic.Bool

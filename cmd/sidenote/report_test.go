@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A log that breaks off counts as far as it goes, and the exit code says so.
+// A log that is cut is summarized as far as it goes, and the exit code says so.
 func TestReportOfAPart(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)

@@ -17,8 +17,8 @@ import (
 	"sidenote/proxy/mcp"
 )
 
-// A judge is a service that reranks in all dialects, grades and plans. The document about snails is the
-// best. What it answers depends on a sign in the question.
+// A judge is a service that reranks in all dialects, grades and plans. It ranks the document about
+// snails first. A sign in the question selects its answer.
 type judge struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -148,7 +148,7 @@ policies: {default: {upstream: default, knowledge: [docs], rerank: %s}}
 	}, "--config", file)
 }
 
-// ledgerOf is a dry run of a question.
+// ledgerOf returns the dry run of a question.
 func ledgerOf(t *testing.T, p *process, question string) (order []string, reason string) {
 	t.Helper()
 	var dry struct {
@@ -172,7 +172,8 @@ func ledgerOf(t *testing.T, p *process, question string) (order []string, reason
 	return order, dry.Ledger.Rerank.Reason
 }
 
-// Each dialect puts the best first, by the upstream's own key; what was ordered is remembered.
+// Each dialect ranks the best document first and is called with the upstream's own key; the order
+// is cached.
 func TestRerankDialects(t *testing.T) {
 	const question = "What is in the garden?"
 	plain, _ := ledgerOf(t, serveReranking(t, newRecorder(t), newJudge(t), "off"), question)
@@ -202,8 +203,8 @@ func TestRerankDialects(t *testing.T) {
 	}
 }
 
-// Tools find what a policy's reranker puts first, over the admin port and by MCP as for a model, and the
-// relevance of files is by its scores.
+// Tools return what a policy's reranker ranks first, over the admin port and MCP as for a model,
+// and the relevance of files comes from its scores.
 func TestToolsAreReranked(t *testing.T) {
 	const ask = `{"query":"What is in the garden?"}`
 	for dialect, path := range map[string]string{"tei": "/rerank 4", "llm": "/v1/chat/completions 1"} {
@@ -228,7 +229,7 @@ func TestToolsAreReranked(t *testing.T) {
 		if err := client.Close(); err != nil || !strings.HasPrefix(byMCP, `{"documents":[{"path":"visitor.md","relevance":9`) || len(asked) == 0 {
 			t.Errorf("%s: %s, %v, asked %q", dialect, byMCP, err, asked)
 		}
-		// Nobody pays where no tenant asks, or nothing is searched.
+		// Nothing is charged if no tenant is given, or nothing is searched.
 		_, plain := posted(t, p.admin+"/v1/tools/search_files", "", `{"query":"Garden, what is in it?"}`)
 		_, read := posted(t, p.admin+"/v1/tools/read_knowledge?tenant=default", "", `{"refs":["docs:visitor.md:0"]}`)
 		if strings.HasPrefix(plain, `{"documents":[{"path":"visitor.md"`) || !strings.Contains(read, "snails") || len(j.calls()) > 0 {
@@ -238,7 +239,7 @@ func TestToolsAreReranked(t *testing.T) {
 }
 
 // Whatever a reranker does, the request is answered with what the search found in its order, and
-// status, dry run, metrics and log say what happened. Nothing of that is remembered.
+// status, dry run, metrics and log say what happened. Failures are not cached.
 func TestRerankReasons(t *testing.T) {
 	j := newJudge(t)
 	p := serveReranking(t, newRecorder(t), j, "{upstream: judge, model: m, dialect: tei, timeout: 500ms}")

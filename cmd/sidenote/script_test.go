@@ -63,8 +63,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// freeAddress is one that nobody listens on at the moment. Its port is none of those that systems
-// give to connections, which may take it before whoever is to listen on it.
+// freeAddress returns an address on which nothing listens at the moment. Its port is outside the
+// range that systems give to connections, which could take it before the test listens on it.
 func freeAddress() (string, error) {
 	var err error
 	for range 1000 {
@@ -80,7 +80,7 @@ func freeAddress() (string, error) {
 	return "", err
 }
 
-// handedOut has the addresses of freeAddress.
+// handedOut has the addresses that freeAddress has returned.
 var handedOut sync.Map
 
 // exits CODE PROGRAM ARGS… runs a program and compares its exit code.
@@ -97,8 +97,8 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// ready ADDRESS waits until /readyz of an address answers 200 and all folders have
-// been read, which is told after it is answered from.
+// ready ADDRESS waits until /readyz of an address answers 200 and all folders have been read, which
+// is reported after their documents can be found.
 func ready(ts *testscript.TestScript, _ bool, args []string) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -114,8 +114,8 @@ func ready(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("%s does not get ready", args[0])
 }
 
-// foldersRead tells whether each base that has a folder was read; where the address
-// does not tell, there is nothing to wait for.
+// foldersRead reports whether each base that has a folder was read; if the address does not report
+// it, there is nothing to wait for.
 func foldersRead(address string) bool {
 	resp, err := http.Get("http://" + address + "/v1/knowledge")
 	if err != nil {
@@ -129,8 +129,8 @@ func foldersRead(address string) bool {
 	return !slices.ContainsFunc(list.Data, func(b explain.Base) bool { return b.Ingest != nil && b.Ingest.Runs == 0 })
 }
 
-// post URL FILE [LINE…] sends a request, with header lines; what came back goes to the file
-// "answer", head first.
+// post URL FILE [LINE…] sends a request with header lines; the answer goes to the file "answer",
+// head first.
 func post(ts *testscript.TestScript, _ bool, args []string) {
 	req, err := http.NewRequest(http.MethodPost, args[0], strings.NewReader(ts.ReadFile(args[1])))
 	ts.Check(err)
@@ -155,8 +155,8 @@ func id(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("ID", id)
 }
 
-// plays FILE… starts an upstream that gives the answers in the files, as package looptest has them,
-// one after the other. It is at PLAYED.
+// plays FILE… starts an upstream that gives the answers in the files one after another, in the
+// format of package looptest. Its address is in PLAYED.
 func plays(ts *testscript.TestScript, _ bool, args []string) {
 	d := answertest.Dialogue{Name: strings.Join(args, " ")}
 	for _, name := range args {
@@ -167,20 +167,20 @@ func plays(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("PLAYED", answertest.Start(played{ts}, d, answertest.Habits()[0]).URL+"/v1")
 }
 
-// A played makes a script a answertest.TB.
+// A played makes a script an answertest.TB.
 type played struct{ *testscript.TestScript }
 
 func (p played) Helper()                           {}
 func (p played) Cleanup(f func())                  { p.Defer(f) }
 func (p played) Errorf(format string, args ...any) { p.Logf(format, args...) }
 
-// garble FILE writes bytes that are no text.
+// garble FILE writes bytes that are not text.
 func garble(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("caf\xe9 \x00"), 0o600))
 }
 
-// documents DIR writes files that a script cannot hold: a PDF, a DOCX, a page in
-// Latin-1, and ones that are hurt or made to harm.
+// documents DIR writes files that a script cannot hold: a PDF, a DOCX, a page in Latin-1, and
+// damaged and hostile ones.
 func documents(ts *testscript.TestScript, _ bool, args []string) {
 	seedCode(ts)
 	write := func(name string, data []byte) {
@@ -197,8 +197,8 @@ func documents(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Truncate(filepath.Join(ts.MkAbs(args[0]), "line.txt"), 100<<20))
 }
 
-// seedCode puts the machine code that reads PDF into the state folder: every command would
-// compile it anew.
+// seedCode puts the machine code of the PDF reader into the state folder: every command would
+// compile it again.
 func seedCode(ts *testscript.TestScript) {
 	_, err := pdf.New(extracttest.CodeCache()).Read(context.Background(), extracttest.PDF("compile"))
 	ts.Check(err)
@@ -209,7 +209,7 @@ func seedCode(ts *testscript.TestScript) {
 	ts.Check(os.Chmod(code, 0o700)) //nolint:gosec // a folder
 }
 
-// digest checks that the last output holds a key and the digest of that key.
+// digest checks that the last output has a key and its digest.
 func digest(ts *testscript.TestScript, _ bool, _ []string) {
 	out := ts.ReadFile("stdout")
 	_, rest, _ := strings.Cut(out, tenant.KeyPrefix)
@@ -219,7 +219,7 @@ func digest(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// A process asked to stop ends in good order.
+// A process that is asked to stop exits cleanly.
 func TestRunStops(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -17,7 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// tee writes what the bodies of answers have into a buffer, too.
+// tee also writes the bodies of answers into a buffer.
 func tee(to io.Writer) option.Middleware {
 	return func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 		resp, err := next(r)
@@ -38,8 +38,9 @@ func (u *recorder) all() []recorded {
 	return slices.Clone(u.requests)
 }
 
-// The scenarios of apps under a policy in mode staged: those that ask for text get what they get under
-// mode inject, but for what was used; what a chain cannot carry is answered as under mode inject.
+// The scenarios of apps under a policy in mode staged: those that ask for text get what they get
+// under mode inject, except for the usage; what a chain cannot carry is answered as under mode
+// inject.
 func TestSDKStaged(t *testing.T) {
 	up := newRecorder(t)
 	folder := handbook(t)
@@ -112,7 +113,7 @@ func TestSDKStaged(t *testing.T) {
 	}
 }
 
-// inStage checks a call of a stage against the one that mode inject makes.
+// inStage compares a call of a stage with the one that mode inject makes.
 func inStage(t *testing.T, name string, call recorded, once []byte, last, stream bool) {
 	t.Helper()
 	read := func(body []byte) (request map[string]json.RawMessage) {
@@ -146,8 +147,8 @@ func inStage(t *testing.T, name string, call recorded, once []byte, last, stream
 	}
 }
 
-// An upstream that refuses every call gives its own error, as it came, and nothing looks like an answer;
-// where the policy refuses, the error names the stage. Other routes pass as they are.
+// The error of an upstream that refuses every call is passed on unchanged, and nothing looks like
+// an answer; if the policy refuses, the error names the stage. Other routes are relayed unchanged.
 func TestSDKStagedErrors(t *testing.T) {
 	for policy, want := range map[string]struct {
 		status              int

@@ -18,8 +18,8 @@ import (
 	"sidenote/rewrite/tags/tagstest"
 )
 
-// sdkClient is the official SDK with no other change than its base URL; sent is
-// what it put on the wire last.
+// sdkClient returns the official SDK with only its base URL changed; sent is its last request as
+// sent.
 func sdkClient(p *process, sent *[]byte) openai.Client {
 	return openai.NewClient(option.WithBaseURL(p.data+"/v1"), option.WithAPIKey("sk-test"), option.WithMaxRetries(0),
 		option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
@@ -33,8 +33,7 @@ func sdkClient(p *process, sent *[]byte) openai.Client {
 		}))
 }
 
-// injectedInto checks that got is sent with one insertion, and returns the
-// sources in it.
+// injectedInto checks that got is sent with one insertion, and returns the sources in it.
 func injectedInto(t *testing.T, sent, got []byte) []tagstest.Parsed {
 	t.Helper()
 	if len(got) <= len(sent) {
@@ -112,8 +111,8 @@ func scenarios() map[string]openai.ChatCompletionNewParams {
 	}
 }
 
-// The official SDK, unchanged but for its base URL, gets grounded answers; what
-// the upstream is sent is what the SDK sent, with the sources in it.
+// The official SDK, unchanged but for its base URL, gets grounded answers; the upstream gets what
+// the SDK sent, with the sources in it.
 func TestSDK(t *testing.T) {
 	up := newRecorder(t)
 	p := serve(t, "--upstream", up.URL, "--knowledge", handbook(t))
@@ -175,7 +174,7 @@ func TestSDKStream(t *testing.T) {
 	}
 }
 
-// Errors of the upstream reach the SDK unchanged; ours have its shape.
+// Errors of the upstream reach the SDK unchanged; Sidenote's own have the same shape.
 func TestSDKErrors(t *testing.T) {
 	up := newRecorder(t)
 	p := serve(t, "--upstream", up.URL, "--knowledge", handbook(t))
@@ -208,8 +207,8 @@ func TestSDKErrors(t *testing.T) {
 	}
 }
 
-// Nothing else about the app's traffic changes: other routes pass byte for byte
-// and carry no header of ours.
+// Nothing else about the app's traffic changes: other routes are relayed byte for byte, without
+// Sidenote headers.
 func TestSDKOtherRoutes(t *testing.T) {
 	up := newRecorder(t)
 	p := serve(t, "--upstream", up.URL, "--knowledge", handbook(t))
@@ -237,7 +236,7 @@ func TestSDKOtherRoutes(t *testing.T) {
 	}
 }
 
-// A real tree of Markdown and code, as somebody else wrote it: the SDK's own module.
+// A real tree of Markdown and code by other authors: the SDK's own module.
 func TestSDKRealTree(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openai/openai-go/v3").Output()
 	if err != nil {
@@ -254,8 +253,8 @@ func TestSDKRealTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := injectedInto(t, sent, up.last(t).body)
-	// The function itself and the README's section about it are there; its tests, which repeat
-	// its words in every case, may come before them but not instead of them.
+	// The function itself and the README's section about it are found; its tests, which repeat its
+	// words in every case, may rank above them but not replace them.
 	var function, section bool
 	for _, src := range sources[:min(len(sources), 3)] {
 		function = function || src.Doc == "webhooks/webhook.go" && strings.Contains(src.Section, "VerifySignature")

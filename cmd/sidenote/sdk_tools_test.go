@@ -14,7 +14,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// offered decodes a request as it went up, and takes out our tools; ours is how many there were.
+// offered decodes a request as it went upstream, and removes Sidenote's tools; ours is how many
+// there were.
 func offered(t *testing.T, body []byte) (request map[string]any, ours int) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -38,8 +39,8 @@ func offered(t *testing.T, body []byte) (request map[string]any, ours int) {
 	return request, ours
 }
 
-// A client whose model is offered tools, and calls none of them, gets what it got without: byte for
-// byte the same answer, of a request that has the tools beside.
+// If the model calls none of the tools that it is offered, the client gets byte for byte the same
+// answer as without tools, and the request differs only by the tools.
 func TestSDKToolsUncalled(t *testing.T) {
 	up := newRecorder(t)
 	folder := handbook(t)

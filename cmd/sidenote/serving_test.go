@@ -18,9 +18,9 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A recorder is an upstream that records what it was sent and answers in the shape of OpenAI's
-// API: streams when asked to, as many choices as asked for, a call of the tool weather when it
-// is shown that, errors for the models that are named after them.
+// A recorder is an upstream that records requests and answers in the shape of OpenAI's API: streams
+// and several choices on request, a call of the tool weather if that is offered, errors for the
+// models that are named after them.
 type recorder struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -111,7 +111,7 @@ func (u *recorder) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// handbook is a folder of two documents.
+// handbook returns a folder of two documents.
 func handbook(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "handbook")
@@ -137,7 +137,7 @@ type process struct {
 	stop        func() int
 }
 
-// announced hands on what is written to it and tells when a text has come.
+// announced passes on what is written to it and reports when a text has come.
 type announced struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -156,7 +156,7 @@ func (a *announced) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// until returns the text once it holds want.
+// until returns the text once it contains want.
 func (a *announced) until(t *testing.T, want string) string {
 	t.Helper()
 	for {
@@ -174,7 +174,7 @@ func (a *announced) until(t *testing.T, want string) string {
 	}
 }
 
-// serve starts sidenote serve with args and waits until its knowledge is whole.
+// serve starts sidenote serve with args and waits until its knowledge is indexed.
 func serve(t *testing.T, args ...string) *process {
 	t.Helper()
 	return serveIn(t, noEnv, args...)
@@ -188,7 +188,7 @@ func serveIn(t *testing.T, env func(string) (string, bool), args ...string) *pro
 	}, args...)
 }
 
-// serveBy is serve by another function than Run.
+// serveBy is serve with another function than Run.
 func serveBy(t *testing.T, run func(ctx context.Context, args []string, out io.Writer) int, args ...string) *process {
 	t.Helper()
 	admin, err := freeAddress()

@@ -17,7 +17,7 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// A soak is how long TestSoak is, and what it demands.
+// A soak is the length of TestSoak, and its limits.
 type soak struct {
 	questions int           // at least
 	lasts     time.Duration // at least
@@ -25,9 +25,9 @@ type soak struct {
 	resident  float64       // most bytes of the process; 0: not demanded, as the test binary is larger
 }
 
-// A million different questions, while a folder changes and a Redis comes and goes: every one
-// is answered, and memory, descriptors and goroutines are at their level in the end. In short
-// three hundred.
+// A million different questions, while a folder changes and Redis goes down and comes back: every
+// one is answered, and memory, descriptors and goroutines return to their level. The short form has
+// three hundred questions.
 func TestSoak(t *testing.T) {
 	s, binary := soak{questions: 300, cycles: 500 * time.Millisecond}, "sidenote"
 	if os.Getenv("SIDENOTE_LONG") != "" {
@@ -74,7 +74,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soakPage is a document; edition changes it.
+// soakPage returns a document; edition changes it.
 func soakPage(i, edition int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Part %d\n\nEdition %d.\n\n", i, edition)
@@ -115,7 +115,7 @@ func soaked(t *testing.T, binary, docs, redis string) *soakedProcess {
 
 const soakWorkers = 8
 
-// ask asks at least n new questions, and until enough. All are answered.
+// ask sends at least n new questions, and goes on until enough. All must be answered.
 func (p *soakedProcess) ask(t *testing.T, n int, enough func() bool) (asked int64) {
 	t.Helper()
 	first := p.next.Load()
@@ -145,7 +145,7 @@ func (p *soakedProcess) ask(t *testing.T, n int, enough func() bool) (asked int6
 	return p.next.Load() - first
 }
 
-// trouble takes Redis away, changes the folder, and brings Redis back.
+// trouble stops Redis, changes the folder, and starts Redis again.
 func (p *soakedProcess) trouble(t *testing.T, fault *redistest.Fault, docs string, n int) {
 	fault.Refuse(true)
 	i := n % 80
@@ -154,7 +154,7 @@ func (p *soakedProcess) trouble(t *testing.T, fault *redistest.Fault, docs strin
 	fault.Refuse(false)
 }
 
-// A soakUsage is what a process has.
+// A soakUsage is the resources that a process uses.
 type soakUsage struct{ goroutines, files, resident float64 }
 
 func (u soakUsage) String() string {
@@ -182,8 +182,8 @@ func (p *soakedProcess) usage(t *testing.T) (u soakUsage) {
 	return u
 }
 
-// settled waits until the process is at rest: its work has ended, and it has no more than at
-// first, but for a few connections to Redis and what runs now and then.
+// settled waits until the process is at rest: its work has ended, and it uses no more than at
+// first, except for a few connections to Redis and background work.
 func (p *soakedProcess) settled(t *testing.T, first *soakUsage) soakUsage {
 	t.Helper()
 	const few = 12

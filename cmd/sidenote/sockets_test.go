@@ -19,7 +19,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// serveSocket is an upstream on a unix socket.
+// serveSocket starts an upstream on a unix socket.
 func serveSocket(t *testing.T, path string, h http.Handler) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
@@ -33,15 +33,15 @@ func serveSocket(t *testing.T, path string, h http.Handler) {
 	t.Cleanup(s.Close)
 }
 
-// overSocket returns a client whose requests go to a unix socket, whatever host they name.
+// overSocket returns a client that sends all requests to a unix socket, whatever host they name.
 func overSocket(path string) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}}
 }
 
-// Everything over unix sockets: the official SDK asks by one, plain and streaming, the
-// upstream is reached by another, and health asks a third. They are gone at the end.
+// Everything over unix sockets: the official SDK uses one, streamed and not, the upstream is
+// reached by another, and sidenote health uses a third. They are removed at the end.
 func TestUnixSockets(t *testing.T) {
 	u := newRecorder(t)
 	dir := writeFiles(t, nil)
@@ -101,8 +101,8 @@ policies: {default: {mode: off}}
 	}
 }
 
-// C2, U5 over unix sockets: when the client leaves within an answer the upstream is
-// cancelled, and an answer that the upstream cuts does not look whole.
+// C2, U5 over unix sockets: if the client leaves during an answer the upstream call is canceled,
+// and an answer that the upstream cuts does not look complete.
 func TestUnixSocketsCut(t *testing.T) {
 	dir := writeFiles(t, nil)
 	api, data := filepath.Join(dir, "api.sock"), filepath.Join(dir, "data.sock")

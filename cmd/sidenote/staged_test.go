@@ -18,7 +18,7 @@ import (
 	"sidenote/rewrite/goldentest"
 )
 
-// stagedPlays are what models say in the stages of presets, and what the client reads.
+// stagedPlays are the models' answers in the stages of presets, and what the client reads.
 var stagedPlays = map[string]struct {
 	preset  string
 	answers []string
@@ -52,7 +52,7 @@ var stagedPlays = map[string]struct {
 	}, "Answer: sixteen weeks on full pay [1].", "staged; stages=3; stopped=critical_reviewer; answered=answer_generator; sources=1; ", 633},
 }
 
-// stagedQuestion is what apps ask in these tests.
+// stagedQuestion is the question in these tests.
 func stagedQuestion() openai.ChatCompletionNewParams {
 	params := question("gpt-4o")
 	params.Temperature, params.Seed = openai.Float(0.9), openai.Int(9007199254740993)
@@ -60,14 +60,15 @@ func stagedQuestion() openai.ChatCompletionNewParams {
 	return params
 }
 
-// serveStaged serves the handbook in the stages of a preset, with an upstream that gives these answers.
+// serveStaged serves the handbook with the stages of a preset, and an upstream that gives these
+// answers.
 func serveStaged(t *testing.T, preset string, answers ...string) (*process, *answertest.Upstream) {
 	t.Helper()
 	d := newDesk(t, answertest.Habits()[0], fmt.Sprintf("policies: {default: {mode: staged, stages: %s}}\ntelemetry: {log: {format: json}}\n", preset), answers)
 	return d.replica(""), d.up
 }
 
-// The presets through the whole program: what each stage is asked, byte for byte, and what the
+// The presets through the whole program: the request of each stage, byte for byte, and what the
 // official SDK reads of the answer, streamed and not.
 func TestStagedPresets(t *testing.T) {
 	for name, play := range stagedPlays {
@@ -106,7 +107,7 @@ func TestStagedPresets(t *testing.T) {
 	}
 }
 
-// askStaged asks with the official SDK, and returns the answer, and what is told of it in the end.
+// askStaged asks with the official SDK, and returns the answer and the status at its end.
 func askStaged(t *testing.T, p *process, stream bool) (answer openai.ChatCompletion, status, sources string) {
 	t.Helper()
 	var resp *http.Response

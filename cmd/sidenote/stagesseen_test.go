@@ -14,7 +14,7 @@ import (
 )
 
 // serveStages starts Sidenote with stages draft, critic and final before an upstream that gives the
-// answers one after the other; "" is an error of its own. asked returns what it was asked.
+// answers one after another; "" is an error. asked returns the requests that it got.
 func serveStages(t *testing.T, answers ...string) (p *process, asked func() [][]byte) {
 	t.Helper()
 	var mu sync.Mutex
@@ -48,8 +48,8 @@ func serveStages(t *testing.T, answers ...string) (p *process, asked func() [][]
 	}
 }
 
-// awaitMetrics returns the metrics of a chat with one source, which is counted a moment after its answer
-// has come, its sources last. A scrape may be under way meanwhile, so that it is the next one.
+// awaitMetrics returns the metrics once they have a chat with one source, which is counted a moment
+// after its answer, its sources last. A scrape may run meanwhile, so the next one is returned.
 func awaitMetrics(t *testing.T, p *process) string {
 	t.Helper()
 	body := ""
@@ -60,8 +60,8 @@ func awaitMetrics(t *testing.T, p *process) string {
 	return body
 }
 
-// What a dry run shows of each stage is what the upstream is asked, with what models said in the place
-// of their placeholders; and what stages took shows in the metrics.
+// A dry run shows for each stage the request that the upstream gets, with the models' answers in
+// place of their placeholders; the stages' durations show in the metrics.
 func TestStagesDryRunIsWhatIsAsked(t *testing.T) {
 	p, asked := serveStages(t, "It is 16 weeks [1].", "Nobody says so.", "It is 14 weeks [1].")
 	question := fmt.Sprintf(leaveChat, "")
@@ -105,7 +105,7 @@ func TestStagesDryRunIsWhatIsAsked(t *testing.T) {
 	}
 }
 
-// A stage that fails is named in status, log and metrics, and so is the draft that is the answer.
+// Status, log and metrics name a stage that fails, and the draft that is the answer instead.
 func TestFailedStageIsSeen(t *testing.T) {
 	p, _ := serveStages(t, "It is 16 weeks [1].", "")
 	if head, answer := chatWith(t, p, fmt.Sprintf(leaveChat, "")); !strings.HasPrefix(head.Get("Sidenote-Status"), "staged; stages=2; failed=critic; failure=server-error; answered=draft; sources=1; ") || !strings.Contains(answer, "It is 16 weeks [1].") {

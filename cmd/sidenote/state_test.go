@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// write puts a document into a folder.
+// write writes a document into a folder.
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -21,7 +21,7 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-// finds searches over the admin port, and returns the documents that were found.
+// finds searches over the admin port, and returns the names of the documents found.
 func (p *process) finds(t *testing.T, question string) (docs []string) {
 	t.Helper()
 	body, _ := json.Marshal(map[string]string{"query": question})
@@ -44,7 +44,7 @@ func (p *process) finds(t *testing.T, question string) (docs []string) {
 	return docs
 }
 
-// comes asks until a document is found.
+// comes searches until a document is found.
 func (p *process) comes(t *testing.T, question, doc string) {
 	t.Helper()
 	late := time.After(time.Minute)
@@ -60,8 +60,8 @@ func (p *process) comes(t *testing.T, question, doc string) {
 	}
 }
 
-// What is in a folder is what is answered from: while it changes, after a restart,
-// and in the process that follows. Only one process writes.
+// Answers come from the current content of a folder: while it changes, after a restart, and in the
+// process that follows. Only one process writes.
 func TestState(t *testing.T) {
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	upstream := newRecorder(t).URL
@@ -96,8 +96,8 @@ func TestState(t *testing.T) {
 	again.comes(t, "alpacas", "pets.md")
 }
 
-// A state folder that cannot be written any more, as on a full disk, is still
-// answered from after a restart.
+// A state folder that can no longer be written, for example on a full disk, is still searched after
+// a restart.
 func TestStateWithoutRoom(t *testing.T) {
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
@@ -116,7 +116,7 @@ func TestStateWithoutRoom(t *testing.T) {
 	again.comes(t, "parental leave", "leave.md")
 }
 
-// A base that a flag names has to be there.
+// A base that a flag names must exist.
 func TestStateHolds(t *testing.T) {
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	serve(t, "--upstream", "http://127.0.0.1:9", "--knowledge", "kb="+docs, "--state", state).stop()
@@ -135,8 +135,8 @@ func TestStateHolds(t *testing.T) {
 	}
 }
 
-// Without its state folder a process goes on answering, also from what changes; the
-// next one begins anew.
+// If its state folder disappears, a process keeps answering, also from changed files; the next one
+// starts from scratch.
 //
 // Row K1 of deploy/CONTRIBUTING.md.
 func TestStateLost(t *testing.T) {

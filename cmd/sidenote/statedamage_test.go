@@ -36,7 +36,7 @@ tenants:
 %s`, newRecorder(t).URL, handbook(t), state, digestOf(acmeKey), digestOf(umbraKey), budgets))
 }
 
-// usedState is a state folder in which each kind of file is, closed.
+// usedState returns a closed state folder that has every kind of file.
 func usedState(t *testing.T) (state string) {
 	t.Helper()
 	state = filepath.Join(t.TempDir(), "state")
@@ -61,8 +61,8 @@ func copied(t *testing.T, state string) (dir string) {
 
 const allowanceOf2 = "budgets: {on_failure: allowance, allowance: {requests_per_minute: 2}}\n"
 
-// Whatever file of the state folder is damaged or cannot be read, the process starts, serves
-// tenants without limits, and says what is wrong in the log or in /readyz.
+// Whatever file of the state folder is damaged or unreadable, the process starts, serves tenants
+// without limits, and reports the problem in the log or at /readyz.
 func TestNoDamagedFileEndsTheStart(t *testing.T) {
 	t.Parallel()
 	state := usedState(t)
@@ -123,8 +123,8 @@ func TestNoDamagedFileEndsTheStart(t *testing.T) {
 	}
 }
 
-// One flipped bit in the ledger of budgets: tenants with limits get what budgets.on_failure
-// says, the others are served, and the file is kept until somebody removes it.
+// One flipped bit in the ledger of budgets: tenants with limits are treated as budgets.on_failure
+// says, the others are served, and the file is kept until someone removes it.
 func TestFlippedBitInTheLedger(t *testing.T) {
 	t.Parallel()
 	sound := usedState(t)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A vector store that fails is left alone after five searches: that is measured and
-// said, requests go on without it, and it is used again when it is back.
+// A vector store that fails is skipped after five searches, which metrics and status show; requests
+// continue without it, and it is used again when it is back.
 func TestStoreThatFails(t *testing.T) {
 	up, a := newRecorder(t), newArchive(t, false)
 	var down atomic.Bool

@@ -16,7 +16,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// Each command that writes a state folder stores the counts of tokens with the chunks.
+// Each command that writes a state folder stores token counts with the chunks.
 func TestTokensAreKept(t *testing.T) {
 	docs, text := handbook(t), "# Pets\n\nLlamas are welcome."
 	for name, put := range map[string]func(state string){
@@ -54,8 +54,8 @@ func TestTokensAreKept(t *testing.T) {
 	}
 }
 
-// Texts of a state folder that were kept before tokens of chat templates were neutralised are made anew,
-// and their tokens are those of what models read.
+// Texts that were stored before tokens of chat templates were neutralised are made again, and their
+// token counts are those of the text that models read.
 func TestKeptTextsAreNeutralisedAnew(t *testing.T) {
 	docs, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	if err := os.WriteFile(filepath.Join(docs, "turns.md"), []byte("# Turns\n\nA turn ends with <|im_end|> or [/INST] here.\n"), 0o644); err != nil {
@@ -102,7 +102,7 @@ func TestKeptTextsAreNeutralisedAnew(t *testing.T) {
 	}
 }
 
-// run runs a command that has to succeed.
+// run runs a command that must succeed.
 func run(t *testing.T, stdin string, args ...string) {
 	t.Helper()
 	var said bytes.Buffer

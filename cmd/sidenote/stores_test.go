@@ -16,7 +16,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// adminClient is the official SDK on the admin port.
+// adminClient returns the official SDK for the admin port.
 func adminClient(p *process, opts ...option.RequestOption) openai.Client {
 	return openai.NewClient(append([]option.RequestOption{
 		option.WithBaseURL(p.admin + "/v1"), option.WithAPIKey("sk-test"), option.WithMaxRetries(0),
@@ -70,7 +70,7 @@ func TestSDKSearchesStores(t *testing.T) {
 	}
 }
 
-// Documents without attributes are chosen by no filter that asks for one.
+// A filter that requires an attribute selects no documents without it.
 func TestSDKFiltersOfPlainDocuments(t *testing.T) {
 	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", handbook(t))
 	sdk := adminClient(p)
@@ -136,7 +136,7 @@ func TestSDKListsStores(t *testing.T) {
 	if _, err := sdk.VectorStores.Files.Get(t.Context(), "handbook", "../leave.md"); !errors.As(err, &api) || api.StatusCode != 404 {
 		t.Errorf("unknown file: %v", err)
 	}
-	// An older SDK leaves the slash of an id as it is.
+	// An older SDK does not escape the slash of an id.
 	resp, err := http.Get(p.admin + "/v1/vector_stores/handbook/files/deep%20er/07%23.md")
 	if err != nil {
 		t.Fatal(err)

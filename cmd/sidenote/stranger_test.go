@@ -45,7 +45,8 @@ func TestDeadWriterIsNotAsked(t *testing.T) {
 	s.Heard(t, "a read", false)
 }
 
-// Commands that write refuse to ask a stranger, and send it neither a token nor documents.
+// Commands that write refuse a listener that cannot prove itself, and send it neither a token nor
+// documents.
 func TestCommandsSendAStrangerNothing(t *testing.T) {
 	s := clienttest.NewStranger(t, clienttest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
 	state, _ := clienttest.LockedState(t, s.Addr().String())

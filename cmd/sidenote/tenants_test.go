@@ -13,15 +13,14 @@ import (
 	"testing"
 )
 
-// Secrets that must not leave: the keys of two tenants, and Sidenote's own.
+// Secrets that must not leak: the keys of two tenants, and Sidenote's own.
 const (
 	acmeKey     = "sk-sidenote-canary-acme"
 	umbraKey    = "sk-sidenote-canary-umbra"
 	upstreamKey = "sk-canary-upstream"
 )
 
-// twoTenants serves two tenants by key, each with a base of its own, on
-// Sidenote's own upstream key.
+// twoTenants serves two tenants by key, each with its own base, with Sidenote's own upstream key.
 func twoTenants(t *testing.T, up *recorder) *process {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,9 +71,8 @@ func posted(t *testing.T, url, key, body string) (int, string) {
 
 const bonusQuestion = `{"model":"gpt-4o", "messages":[{"role":"user","content":"How large is the bonus?"}],"seed":1.0}`
 
-// Each tenant's requests carry its own documents and Sidenote's key, nobody
-// else's; strangers and routes that are not open reach nothing; and what a dry
-// run shows is what goes up, to the byte.
+// Each tenant's requests carry only its own documents and Sidenote's key; strangers and routes that
+// are not allowed reach nothing; and a dry run shows what goes upstream, byte for byte.
 func TestTenantsByKey(t *testing.T) {
 	up := newRecorder(t)
 	p := twoTenants(t, up)
@@ -114,7 +112,7 @@ func TestTenantsByKey(t *testing.T) {
 	}
 }
 
-// No key is ever shown: neither in the log nor in metrics, errors or dry runs.
+// No key is ever shown: not in the log, metrics, errors or dry runs.
 func TestSecretsStay(t *testing.T) {
 	up := newRecorder(t)
 	p := twoTenants(t, up)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A base's relevance_threshold holds in a search of the admin port, too, whether or not it
-// names a tenant.
+// A base's relevance_threshold also applies to a search on the admin port, with and without a
+// tenant.
 func TestRelevanceThreshold(t *testing.T) {
 	docs := handbook(t)
 	for threshold, want := range map[string]string{"auto": `"data":[{`, "0.99": `"data":[]`} {

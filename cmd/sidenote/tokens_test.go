@@ -13,8 +13,8 @@ import (
 	"sidenote/proxy/tenant/tenanttest"
 )
 
-// T09: a token names its tenant by keys that are fetched or read from a file, a trusted peer
-// names any, and /readyz says which keys cannot be had.
+// T09: a token identifies its tenant, with keys that are fetched or read from a file; a trusted
+// peer may name any tenant; and /readyz says which keys cannot be fetched.
 func TestTenantsByToken(t *testing.T) {
 	s, up := tenanttest.NewSigner(t), newRecorder(t)
 	published := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.JWKS()) }))

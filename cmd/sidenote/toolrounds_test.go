@@ -16,13 +16,13 @@ import (
 
 const leaveChat = `{"model":"gpt-4o",%s "messages":[{"role":"user","content":"How many weeks of parental leave are there?"}]}`
 
-// Two rounds of a chat, as package looptest has them.
+// Two rounds of a chat in the format of package looptest.
 const (
 	readsTravel = `call read_knowledge {"refs":["docs:travel.md:0"]}`
 	answersIt   = "text Sixteen weeks [1], trains [2].\nusage 300 7"
 )
 
-// serveTools serves the handbook to models with tools, under a policy's keys, with an upstream that
+// serveTools serves the handbook to models with tools, with a policy's keys and an upstream that
 // gives these answers.
 func serveTools(t *testing.T, policy string, answers ...string) (*process, *answertest.Upstream) {
 	t.Helper()
@@ -55,8 +55,8 @@ func chatWith(t *testing.T, p *process, question string) (http.Header, string) {
 	return resp.Header, string(body)
 }
 
-// A whole answer tells in its head, and a stream in a comment at its end, how far the model went and
-// which sources it has from the search up front and from tools, as far as expose allows.
+// The head of an answer, and a comment at the end of a stream, say how many rounds there were and
+// which sources came from the first search and from tools, as far as expose allows.
 func TestToolSourcesAreTold(t *testing.T) {
 	for expose, want := range map[string]string{
 		"names": `"1";kb="docs";doc="leave.md";name="Leave policy";section="Parental leave", "2";kb="docs";doc="travel.md";name="Travel";section="Booking"`,
@@ -88,8 +88,8 @@ func TestToolSourcesAreTold(t *testing.T) {
 	}
 }
 
-// A dry run makes the bytes that the upstream gets first; and what is counted of the chat shows in
-// the metrics.
+// A dry run shows the first request that the upstream gets, byte for byte; the counts of the chat
+// show in the metrics.
 func TestToolsDryRunIsTheFirstRound(t *testing.T) {
 	for _, policy := range []string{"", ", tools: {first_search: false}", ", tools: {protocol: xml}", ", placement: split", ", on_empty: refuse", ", chunks: 200"} {
 		answers := []string{readsTravel, answersIt}

@@ -20,8 +20,8 @@ import (
 	"sidenote/proxy/answer/answertest"
 )
 
-// mixedAnswers are what a model says that searches, searches again and calls a tool of the app in one
-// message, and answers.
+// mixedAnswers are the answers of a model that searches, searches again and calls a tool of the app
+// in one message, and answers.
 var mixedAnswers = []string{
 	`text Let me look.
 call search_knowledge#kb_1 {"query":"parental leave"}`,
@@ -39,8 +39,8 @@ type desk struct {
 	config string
 }
 
-// newDesk returns a desk whose replicas have more configuration. Its upstream plays as many
-// dialogues, one after another, as there are lists of answers.
+// newDesk returns a desk whose replicas have additional configuration. Its upstream plays one
+// dialogue for each list of answers.
 func newDesk(t *testing.T, habit answertest.Habit, more string, answers ...[]string) *desk {
 	t.Helper()
 	d := answertest.Dialogue{Name: t.Name()}
@@ -59,7 +59,7 @@ func newDesk(t *testing.T, habit answertest.Habit, more string, answers ...[]str
 	return &desk{t, up, config}
 }
 
-// replica starts one more of them, and waits until it uses the Redis at a URL, unless that is "".
+// replica starts one more replica, and waits until it uses the Redis at a URL, unless that is "".
 func (d *desk) replica(redis string) *process {
 	d.t.Helper()
 	config := d.config
@@ -80,7 +80,7 @@ func (d *desk) replica(redis string) *process {
 	return p
 }
 
-// metricsOf is what a process counts.
+// metricsOf returns the metrics of a process.
 func metricsOf(t *testing.T, p *process) string {
 	t.Helper()
 	resp, err := http.Get(p.admin + "/metrics")
@@ -95,7 +95,7 @@ func metricsOf(t *testing.T, p *process) string {
 	return string(text)
 }
 
-// A caller is an app that asks with the official SDK, and answers the calls that it gets.
+// A caller is an app that uses the official SDK and answers the calls that it gets.
 type caller struct {
 	t        *testing.T
 	stream   bool
@@ -112,7 +112,7 @@ func newCaller(t *testing.T, stream bool) *caller {
 	}}
 }
 
-// ask asks a replica for the next answer.
+// ask requests the next answer from a replica.
 func (a *caller) ask(p *process) openai.ChatCompletionChoice {
 	a.t.Helper()
 	var got bytes.Buffer
@@ -158,7 +158,7 @@ func (a *caller) ask(p *process) openai.ChatCompletionChoice {
 	return all.Choices[0]
 }
 
-// turn asks for an answer that must have exactly the app's call, and answers that.
+// turn requests an answer that must have exactly the app's call, and answers that call.
 func (a *caller) turn(p *process) {
 	a.t.Helper()
 	m := a.ask(p).Message
@@ -171,7 +171,7 @@ func (a *caller) turn(p *process) {
 	a.messages = append(a.messages, m.ToParam(), openai.ToolMessage("It rains.", m.ToolCalls[0].ID))
 }
 
-// end asks for an answer that must be the last.
+// end requests an answer that must be the last.
 func (a *caller) end(p *process) {
 	a.t.Helper()
 	if c := a.ask(p); c.Message.Content != "16 weeks, and it rains." || len(c.Message.ToolCalls) > 0 || c.FinishReason != "stop" {
@@ -179,12 +179,12 @@ func (a *caller) end(p *process) {
 	}
 }
 
-// A line is a message as a test compares it: its role, its text, the names of its calls, and the name
-// of the call that it answers, each by its id.
+// A line is a message as a test compares it: its role, its text, the names of its calls, and the
+// name of the call that it answers, each by its id.
 type line struct{ Role, Text, Calls, Answers string }
 
-// conversation reads the messages of a request behind the user's. Ids are replaced by the names of
-// what is called; results of ours are as in texts.
+// conversation reads the messages of a request after the user's. Ids are replaced by the names of
+// the called tools; results of Sidenote's tools are as in texts.
 func (d *desk) conversation(n int) (lines []line) {
 	d.t.Helper()
 	var request struct {
@@ -231,7 +231,7 @@ const (
 	weatherCall  = `weather{"city":"Bern"}`
 )
 
-// whole is how the last request of a dialogue reads if what the client did not see was put back.
+// whole returns the last request of a dialogue if what the client did not see was restored.
 func (d *desk) whole(n int) {
 	d.t.Helper()
 	got := d.conversation(n)
@@ -251,7 +251,7 @@ func (d *desk) whole(n int) {
 	}
 }
 
-// without is how it reads if it was left out.
+// without returns it if that was left out.
 func (d *desk) without(n int) {
 	d.t.Helper()
 	if diff := cmp.Diff([]line{
@@ -269,7 +269,7 @@ func bothWays(t *testing.T, test func(t *testing.T, a *caller)) {
 	}
 }
 
-// someHabits are those of servers of telling calls, of which the client's bytes must be the same.
+// someHabits are ways in which servers write calls; the client must send them back byte for byte.
 func someHabits() []answertest.Habit {
 	all := answertest.Habits()
 	return slices.DeleteFunc(all, func(h answertest.Habit) bool {

@@ -16,8 +16,8 @@ import (
 	"sidenote/proxy/answer/answertest"
 )
 
-// Without Redis one process puts back what the client did not see, whatever server is behind it,
-// and again for each request that goes on from there.
+// Without Redis one process restores what the client did not see, whatever server is behind it, for
+// each request that continues from there.
 func TestTurnsInOneProcess(t *testing.T) {
 	for _, habit := range someHabits() {
 		t.Run(habit.Name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestTurnsInOneProcess(t *testing.T) {
 	}
 }
 
-// The turn is on one replica, what goes on from there on the other.
+// The turn is on one replica, the next request on the other.
 func TestTurnsOverTwoReplicas(t *testing.T) {
 	bothWays(t, func(t *testing.T, a *caller) {
 		server := redistest.Start(t)
@@ -49,8 +49,8 @@ func TestTurnsOverTwoReplicas(t *testing.T) {
 	})
 }
 
-// A Redis that is gone, or forgets, between the two requests: the replica that had the turn puts it
-// back, another leaves it out.
+// Redis is down, or loses its data, between the two requests: the replica that had the turn
+// restores it, another leaves it out.
 func TestTurnsWithoutRedisBetween(t *testing.T) {
 	for name, harm := range map[string]func(*redistest.Server){
 		"killed":  (*redistest.Server).Kill,
@@ -76,7 +76,7 @@ func TestTurnsWithoutRedisBetween(t *testing.T) {
 	}
 }
 
-// A Redis that hangs from before the turn on: the client gets its call even so.
+// Redis hangs from before the turn: the client still gets its call.
 func TestTurnsOnARedisThatHangs(t *testing.T) {
 	bothWays(t, func(t *testing.T, a *caller) {
 		server := redistest.Start(t)
@@ -93,7 +93,7 @@ func TestTurnsOnARedisThatHangs(t *testing.T) {
 }
 
 // Another tenant with the same conversation, and a caller of the same tenant who may see other
-// documents, get nothing of it.
+// documents, get none of it.
 func TestTurnsOfOthers(t *testing.T) {
 	tenants := fmt.Sprintf("policies: {default: {mode: tools, knowledge: [handbook]}}\ntenants:\n  acme: {keys: [\"%x\"]}\n  umbra: {keys: [\"%x\"]}\n",
 		sha256.Sum256([]byte(acmeKey)), sha256.Sum256([]byte(umbraKey)))
@@ -115,8 +115,8 @@ func TestTurnsOfOthers(t *testing.T) {
 	})
 }
 
-// A client that writes its history anew, in JSON of another form, is known again; one that changed
-// what the model said is not.
+// A client that serializes its history differently is recognized; one that changed the model's text
+// is not.
 func TestTurnsOfAnotherClient(t *testing.T) {
 	d := newDesk(t, answertest.Habits()[0], "", mixedAnswers, mixedAnswers[2:])
 	p := d.replica("")
@@ -138,8 +138,8 @@ func TestTurnsOfAnotherClient(t *testing.T) {
 	}
 }
 
-// Under preamble: hide the client has not seen what the model said before its first call, so that is
-// put back as well.
+// Under preamble: hide the client has not seen the model's text before its first call, so that is
+// restored as well.
 func TestTurnsWithHiddenText(t *testing.T) {
 	d := newDesk(t, answertest.Habits()[0], "policies: {default: {mode: tools, tools: {preamble: hide}}}\n", mixedAnswers)
 	p := d.replica("")
@@ -156,7 +156,7 @@ func TestTurnsWithHiddenText(t *testing.T) {
 	}
 }
 
-// A turn that is too large to be kept is left out, and the answer says so.
+// A turn that is too large to keep is left out, and the answer says so.
 func TestTurnsTooLarge(t *testing.T) {
 	bothWays(t, func(t *testing.T, a *caller) {
 		large := slices.Clone(mixedAnswers)
@@ -176,9 +176,9 @@ func TestTurnsTooLarge(t *testing.T) {
 	})
 }
 
-// Under the XML protocol, too, a message with a call of ours and one of the app's loses neither: the
-// client gets its own, and what the model asked of us is put back with its result, as a round before
-// the message, when the client goes on. So are rounds before a message that calls the app's tools only.
+// Under the XML protocol, too, a message with a Sidenote call and an app call loses neither: the
+// client gets its own call, and Sidenote's call is restored with its result, as a round before the
+// message, in the next request. So are rounds before a message that calls the app's tools only.
 func TestTurnsInXML(t *testing.T) {
 	const (
 		first  = `<search_knowledge><query>parental leave</query></search_knowledge>`

@@ -9,9 +9,8 @@ import (
 	"sidenote/retrieval/services/servicestest"
 )
 
-// Sources are found by words and vectors together. While the service hangs or fails the words
-// answer in time, which is said wherever one looks, and nothing of it is kept: the next chat has
-// both.
+// Sources are found by words and vectors together. While the service hangs or fails the word search
+// answers in time, every status shows it, and the result is not cached: the next chat uses both.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestServeSearchesVectors(t *testing.T) {
@@ -59,8 +58,8 @@ func TestServeSearchesVectors(t *testing.T) {
 	start(t, keyed, "search", "parental leave of number 3", "--config", config, "--state", state, "--explain").ends(t, exitDone, "cosine ", "")
 }
 
-// Whatever becomes of the question's vector, the words answer, and status, dry run, metrics and log
-// say why it is missing.
+// Whatever happens to the question's vector, the word search answers, and status, dry run, metrics
+// and log say why the vector is missing.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestEmbedReasons(t *testing.T) {
