@@ -236,7 +236,7 @@ func absent(ids []string) []retrieval.Ref {
 	return list
 }
 
-// A holder is a base with its content at one point in time; the content is nil until the base is
+// A baseSnapshot is a base with its content at one point in time; the content is nil until the base is
 // indexed.
 type baseSnapshot struct {
 	id      string

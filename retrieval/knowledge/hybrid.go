@@ -21,7 +21,7 @@ type Questions interface {
 	Question(ctx context.Context, tenant, text string) ([]float32, error)
 }
 
-// An asked is a question vector that is computed while words are searched.
+// A pendingVector is a question vector that is computed while words are searched.
 type pendingVector struct {
 	came   chan askedVector
 	weight float64 // of cosines, see retrieval.Settings.DenseWeight; 0: as measured for each base
