@@ -73,7 +73,7 @@ func TestAcceptDeletions(t *testing.T) {
 	ingest := []string{"ingest", "--knowledge", "kb=" + docs, "--state", state, "--accept-deletions"}
 	p := serve(t, args...)
 	back := unmounted(t, docs)
-	p.readyz(t, "2 of 2 files are gone")
+	p.readyz(t, "2 of 2 files are missing")
 	start(t, noEnv, ingest...).ends(t, exitDone, "0 files, 0 chunks; 0 new, 0 changed, 0 unchanged, 2 removed", "handed over")
 	p.readyz(t, `{"status":"ready"}`)
 	back()
