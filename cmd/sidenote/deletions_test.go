@@ -119,11 +119,11 @@ func TestFileByFile(t *testing.T) {
 	remove(12, 20)
 	p.out.until(t, "8 removed; now 20 files") // half of them
 	remove(20, 21)
-	p.readyz(t, "21 of 40 files are gone")
+	p.readyz(t, "21 of 40 files are missing")
 	p.comes(t, "w20x", name(20))
 	p.stop()
 	again := serve(t, args...)
-	again.readyz(t, "21 of 40 files are gone")
+	again.readyz(t, "21 of 40 files are missing")
 	again.comes(t, "w20x", name(20))
 	write(t, docs, name(0), "# File 0\n\nBack again.\n")
 	again.readyz(t, `{"status":"ready"}`)
