@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"sidenote/retrieval"
-	"sidenote/retrieval/followup"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 )
@@ -47,33 +46,11 @@ type fitKey struct {
 // A memo caches the last result for each key. Hits are mostly the rounds of a tool loop and
 // questions that many users ask. patterns caches what is built from the texts of a search result.
 // A popular question takes 4 µs with both, 32 without fits and 23 without patterns (BenchmarkWarm
-// of the engine). questions caches whether a question stands alone, which takes 1 to 5 µs to find
-// out (BenchmarkDepends).
+// of the engine).
 type memo struct {
-	fits      retrieval.Recent[memoEntry]
-	patterns  retrieval.Recent[sourcePatterns]
-	questions retrieval.Recent[questionRead]
-	blocks    retrieval.Recent[renderedSource] // see renderings
-	fixed     retrieval.Recent[fixedTexts]
-}
-
-type questionRead struct {
-	text    string
-	depends bool
-}
-
-// depends is a cached followup.Depends. Long questions are not cached: a look-up takes as long.
-func (m *memo) depends(question string) bool {
-	if len(question) > followup.MaxBytes {
-		return followup.Depends(question)
-	}
-	hash := retrieval.HashText(question)
-	if q := m.questions.At(hash); q != nil && q.text == question {
-		return q.depends
-	}
-	q := &questionRead{question, followup.Depends(question)}
-	m.questions.Put(hash, q)
-	return q.depends
+	fits     retrieval.Recent[memoEntry]
+	patterns retrieval.Recent[sourcePatterns]
+	blocks   retrieval.Recent[renderedSource] // see renderings
 }
 
 type memoEntry struct {

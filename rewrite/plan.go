@@ -39,7 +39,7 @@ type insertion struct {
 // for the notice that there are none.
 func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 	p := &j.plan
-	p.fixed = m.fixedTexts(j, notice)
+	p.fixed = newFixedTexts(j, notice)
 	p.meter = meter{policy: j.policy, counter: j.model.Counter, allExact: p.fixed.exact}
 	p.model, p.budget, p.places = &j.model, j.budget(), j.places.n
 	for i := range p.places {

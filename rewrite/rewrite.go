@@ -122,7 +122,7 @@ func (rw *Rewriter) readEarlier(j *job) {
 	if j.last <= 0 {
 		return
 	}
-	depends, n := rw.memo.depends(j.query), 0
+	depends, n := followup.Depends(j.query), 0
 	if j.policy.Planner.MaxQueries > 0 {
 		n = j.policy.Planner.Turns
 	}

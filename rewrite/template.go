@@ -261,10 +261,8 @@ func (p *part) inJSON() []byte {
 	return chat.AppendEscaped(make([]byte, 0, len(p.text)+len(p.text)/16), p.text)
 }
 
-// fixedTexts are the texts around sources and components. They usually depend only on the policy,
-// so they are cached, like renderings.
+// fixedTexts are the texts around sources and components.
 type fixedTexts struct {
-	fixedKey
 	before, behind part    // the template's texts before and after the context, without rules
 	withRules      [2]part // the same with the rules, if the template has {{RULES}}
 	ruleTokens     int     // tokens of the rules in withRules; 0 if there are none
@@ -277,41 +275,18 @@ type fixedTexts struct {
 	around    int // tokens of the template's texts, rules included, and of rules
 	inElement int // tokens of the rules or the notice in opening
 	exact     bool
+
+	rulesInBlock bool // rules is in the block
 }
 
-// A fixedKey is what fixedTexts depend on if the template has no {{QUERY}}.
-type fixedKey struct {
-	policy, encoding string // as in renderings
-	formatIsText     bool
-	rulesInBlock     bool
-	notice           bool
-}
-
-func (k *fixedKey) hash() uint64 { return retrieval.HashText(k.policy) }
-
-// fixedTexts returns the fixed texts for a request, with or without the notice that there are no
+// newFixedTexts returns the fixed texts for a request, with or without the notice that there are no
 // sources.
-func (m *memo) fixedTexts(j *job, notice bool) *fixedTexts {
-	k := fixedKey{j.policy.Digest, j.model.Encoding, j.req.TextFormat, j.rulesInBlock, notice}
-	if k.policy == "" || j.policy.Template.HasQuery() {
-		return newFixedTexts(j, k)
-	}
-	f := m.fixed.At(k.hash())
-	if f == nil || f.fixedKey != k {
-		f = newFixedTexts(j, k)
-		for _, p := range [...]*part{&f.before, &f.behind, &f.withRules[0], &f.withRules[1], &f.rules, &f.opening, &f.closing, &f.close} {
-			p.json = p.inJSON()
-		}
-		m.fixed.Put(k.hash(), f)
-	}
-	return f
-}
-
-func newFixedTexts(j *job, k fixedKey) *fixedTexts {
+func newFixedTexts(j *job, notice bool) *fixedTexts {
+	formatIsText := j.req.TextFormat
 	p, m := j.policy, meter{counter: j.model.Counter, allExact: true}
 	before, behind := p.Template.Around(j.safeQuery(), "")
-	d, closing := p.Delimiters(), p.Closing(k.formatIsText)
-	inTemplate, inBlock, inElement := "", "", p.Rules(k.formatIsText, k.rulesInBlock)
+	d, closing := p.Delimiters(), p.Closing(formatIsText)
+	inTemplate, inBlock, inElement := "", "", p.Rules(formatIsText, j.rulesInBlock)
 	switch {
 	case p.NoRules || p.Template.HasRules():
 		if !p.NoRules {
@@ -319,17 +294,16 @@ func newFixedTexts(j *job, k fixedKey) *fixedTexts {
 		}
 		inElement, closing = "", ""
 		d = p.BareDelimiters()
-	case k.rulesInBlock:
+	case j.rulesInBlock:
 		inBlock, inElement = inElement, ""
 	}
-	if k.notice {
+	if notice {
 		inElement = noticeEmpty
 	}
 	f := &fixedTexts{
-		fixedKey: k,
-		before:   m.part(before), behind: m.part(behind), rules: m.part(inBlock),
+		before: m.part(before), behind: m.part(behind), rules: m.part(inBlock),
 		opening: m.part(d.Open + inElement), closing: m.part(closing), close: m.part(d.Close), sourceClose: m.part(d.SourceClose),
-		inElement: m.count(inElement),
+		inElement: m.count(inElement), rulesInBlock: j.rulesInBlock,
 	}
 	if inTemplate != "" {
 		before, behind = p.Template.Around(j.safeQuery(), inTemplate)
