@@ -16,20 +16,15 @@ type hasty struct {
 	panics   bool
 }
 
-func (h *hasty) AnswersAtOnce(*retrieval.Query) bool { return true }
+func (h *hasty) AnswersAtOnce(retrieval.Query) bool { return true }
 
-func (h *hasty) Retrieve(ctx context.Context, q retrieval.Query) (res retrieval.Result, err error) {
-	err = h.Find(ctx, &q, &res)
-	return res, err
-}
-
-func (h *hasty) Find(_ context.Context, q *retrieval.Query, res *retrieval.Result) error {
+func (h *hasty) Retrieve(_ context.Context, q retrieval.Query) (res retrieval.Result, err error) {
 	h.searches++
-	*res = retrieval.Result{Bases: q.Bases, Sources: []retrieval.Source{{Knowledge: "docs", Doc: "a.md"}}}
+	res = retrieval.Result{Bases: q.Bases, Sources: []retrieval.Source{{Knowledge: "docs", Doc: "a.md"}}}
 	if h.panics {
 		panic("half an answer")
 	}
-	return nil
+	return res, nil
 }
 
 // An answer found without waiting is stored; there is no search for a caller that has left, and

@@ -46,42 +46,35 @@ func memoryOf(res retrieval.Result) int {
 	return n
 }
 
-// Retrieve answers q from a tier, else from the next retriever.
+// Retrieve answers q from a tier, else from the next retriever. A query that cannot be cached is
+// passed to the next retriever.
 func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	var res retrieval.Result
-	err := r.Find(ctx, &q, &res)
-	return res, err
-}
-
-// Find is like Retrieve but writes to res. What cannot be cached is passed to the next retriever.
-func (r *Retriever) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
 	if r.bypasses(q) {
 		r.cache.observe(Event{Result: Bypass})
-		return retrieval.Find(ctx, r.next, q, res)
+		return r.next.Retrieve(ctx, q)
 	}
 	start := time.Now()
 	var written [writtenRoom]byte
 	var l Lookup[retrieval.Result]
-	id := appendQuery(written[:0], r.cache.Kind, q)
-	kept, hit := r.cache.Decoded(ctx, q.Tenant, id, &l)
+	id := appendQuery(written[:0], r.cache.Kind, &q)
+	res, hit := r.cache.Decoded(ctx, q.Tenant, id, &l)
 	if hit {
-		*res = kept
 		res.Cache, res.CacheKey, res.Took = retrieval.CacheHit, l.key.short(), time.Since(start)
-		return nil
+		return res, nil
 	}
-	if l.value == nil && l.err == nil && ctx.Err() == nil && r.cache.alone() && retrieval.AnswersAtOnce(r.next, q) {
-		return r.findNow(ctx, q, res, &l)
+	if q.Hits = nil; l.value == nil && l.err == nil && ctx.Err() == nil && r.cache.alone() && retrieval.AnswersAtOnce(r.next, q) {
+		return r.findNow(ctx, q, &l)
 	}
-	return r.far(ctx, *q, res, id, l)
+	return r.far(ctx, q, id, l)
 }
 
 // bypasses reports whether q is not cached at all.
-func (r *Retriever) bypasses(q *retrieval.Query) bool {
-	return !cacheable(q) || r.cache.Kind == Candidates && r.cache.alone() && retrieval.AnswersAtOnce(r.next, q)
+func (r *Retriever) bypasses(q retrieval.Query) bool {
+	return !cacheable(&q) || r.cache.Kind == Candidates && r.cache.alone() && retrieval.AnswersAtOnce(r.next, q)
 }
 
 // AnswersAtOnce reports whether the next retriever answers q without waiting.
-func (r *Retriever) AnswersAtOnce(q *retrieval.Query) bool { return retrieval.AnswersAtOnce(r.next, q) }
+func (r *Retriever) AnswersAtOnce(q retrieval.Query) bool { return retrieval.AnswersAtOnce(r.next, q) }
 
 // cacheable reports whether the generation of every base of q is known, so that its result can be
 // cached.
@@ -90,28 +83,25 @@ func cacheable(q *retrieval.Query) bool {
 }
 
 // findNow calls the next retriever directly, because its answer is faster than sharing a flight.
-func (r *Retriever) findNow(ctx context.Context, q *retrieval.Query, res *retrieval.Result, l *Lookup[retrieval.Result]) (err error) {
+func (r *Retriever) findNow(ctx context.Context, q retrieval.Query, l *Lookup[retrieval.Result]) (res retrieval.Result, err error) {
 	r.cache.observe(Event{Tier: r.cache.Tiers[0].Name, Result: Miss})
-	asked, answered := q.Bases, false
 	func() {
 		defer recovered(&err) // a panic would end the process
-		if err = retrieval.Find(ctx, r.next, q, res); err == nil && complete(res, asked) {
-			r.cache.keepFound(ctx, l, *res)
+		found, failure := r.next.Retrieve(ctx, q)
+		if failure == nil && complete(&found, q.Bases) {
+			r.cache.keepFound(ctx, l, found)
 		}
-		answered = true
+		res, err = found, failure
 	}()
-	if !answered { // res may hold half an answer
-		*res = retrieval.Result{}
-	}
 	res.Cache, res.CacheKey = retrieval.CacheMiss, l.key.short()
-	return failed(res, err)
+	return res, failed(&res, err)
 }
 
 // far handles a query after a miss of Decoded. It is a separate function so that q and l move to
-// the heap here, and not in Find, where hits are answered.
-func (r *Retriever) far(ctx context.Context, q retrieval.Query, res *retrieval.Result, id []byte, l Lookup[retrieval.Result]) error {
+// the heap here, and not in Retrieve, where hits are answered.
+func (r *Retriever) far(ctx context.Context, q retrieval.Query, id []byte, l Lookup[retrieval.Result]) (retrieval.Result, error) {
 	f, landed := r.cache.Load(ctx, id, l, Search[retrieval.Result]{
-		Immediate: retrieval.AnswersAtOnce(r.next, &q),
+		Immediate: retrieval.AnswersAtOnce(r.next, q),
 		Complete:  func(ctx context.Context, res *retrieval.Result) error { return r.readTexts(ctx, q, res) },
 		Find: func(ctx context.Context) (retrieval.Result, bool, error) {
 			res, err := r.next.Retrieve(ctx, q)
@@ -119,15 +109,15 @@ func (r *Retriever) far(ctx context.Context, q retrieval.Query, res *retrieval.R
 		},
 	})
 	if !landed {
-		*res = retrieval.Result{Reason: retrieval.ReasonTimeout, Partial: true, Cache: retrieval.CacheMiss, CacheKey: l.key.short()}
-		return fmt.Errorf("%s: no answer in time: %w: %w", r.cache.Kind, retrieval.ErrUnavailable, context.Cause(ctx))
+		res := retrieval.Result{Reason: retrieval.ReasonTimeout, Partial: true, Cache: retrieval.CacheMiss, CacheKey: l.key.short()}
+		return res, fmt.Errorf("%s: no answer in time: %w: %w", r.cache.Kind, retrieval.ErrUnavailable, context.Cause(ctx))
 	}
-	*res = f.Value
+	res := f.Value
 	res.Cache, res.CacheKey = retrieval.CacheMiss, l.key.short()
 	if f.Hit {
 		res.Cache, res.Took = retrieval.CacheHit, f.Took
 	}
-	return failed(res, f.Err)
+	return res, failed(&res, f.Err)
 }
 
 // failed sets the reason of res to that of err, and makes err wrap retrieval.ErrUnavailable. If

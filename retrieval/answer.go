@@ -291,6 +291,7 @@ type WithTexts struct{ Next Retriever }
 
 // Retrieve returns Next's sources with their texts.
 func (w WithTexts) Retrieve(ctx context.Context, q Query) (Result, error) {
+	q.Hits = nil // its result has sources
 	res, err := w.Next.Retrieve(ctx, q)
 	if err != nil || res.Texts == nil {
 		return res, err

@@ -11,7 +11,7 @@ import (
 // shared, so it must not be modified.
 type candidate struct {
 	hit       *Hit    // if the engine keeps the text; nil if the source has it
-	source    *Source // nil for a hit of a Finder
+	source    *Source // nil for a Hit
 	knowledge string  // id of its base
 	from      int     // index of its answer
 	at        int     // its index among all candidates as found

@@ -107,7 +107,7 @@ func TestGradeVerdicts(t *testing.T) {
 		if !res.Reason.Searched() || res.Reason.Failed() {
 			t.Errorf("%s: %q is no whole search", name, res.Reason)
 		}
-		if p.Punctual = true; retrieval.AnswersAtOnce(p, &q) {
+		if p.Punctual = true; retrieval.AnswersAtOnce(p, q) {
 			t.Errorf("%s: what waits for a model is answered at once", name)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 //
 // A base that is late or fails makes the Result Partial and sets its Reason (an error takes
 // precedence over a timeout, a timeout over an incomplete index), even if other bases have
-// sources. Find returns an error only if no base answers; it wraps ErrUnavailable. If only a query
+// sources. Retrieve returns an error only if no base answers; it wraps ErrUnavailable. If only a query
 // of a plan is not answered, the Result is Partial without a Reason: everything is there that
 // would be there without the plan.
 //
@@ -55,19 +55,17 @@ type Pipeline struct {
 // A room is scratch memory of one search. No Result of a Pipeline refers to it.
 type scratch struct {
 	hits    []Hit
-	asked   Query     // the query that the engine gets
 	answers [1]answer // most searches have one answer
 }
 
-// Retrieve searches q.Bases.
+// Retrieve searches q.Bases. The sources of the result are not shared.
 func (p *Pipeline) Retrieve(ctx context.Context, q Query) (res Result, err error) {
-	err = p.Find(ctx, &q, &res)
+	err = p.retrieve(ctx, &q, &res)
 	return res, err
 }
 
-// Find is Retrieve into res, whose sources are not shared.
-func (p *Pipeline) Find(ctx context.Context, q *Query, res *Result) error {
-	*res = Result{}
+// retrieve is Retrieve into res, which is empty. It changes q.
+func (p *Pipeline) retrieve(ctx context.Context, q *Query, res *Result) error {
 	if len(q.Bases) == 0 {
 		res.Reason, res.Cache = ReasonNoKnowledge, CacheOff
 		return nil
@@ -127,7 +125,7 @@ func (p *Pipeline) Find(ctx context.Context, q *Query, res *Result) error {
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived, res.Graded)
 	}
-	in.asked, in.answers = Query{}, [1]answer{}
+	in.answers = [1]answer{}
 	p.rooms.Put(in)
 	res.Took = time.Since(start)
 	return nil
@@ -165,29 +163,25 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q *Query, res *
 // and hits.
 func (p *Pipeline) search(ctx context.Context, q *Query, in *scratch) []answer {
 	alone := p.Punctual && len(q.Further) == 0 && p.asOne(q.Bases)
-	if alone {
-		in.asked, in.answers[0].res.Hits = *q, in.hits
-	}
-	if alone && AnswersAtOnce(p.Bases(q.Bases[0].Knowledge), q) { // a timer would take a tenth of the time
-		p.ask(ctx, &in.asked, q.Bases, &in.answers[0])
+	if alone && AnswersAtOnce(p.Bases(q.Bases[0].Knowledge), *q) { // a timer would take a tenth of the time
+		p.ask(ctx, q, q.Bases, in.hits, &in.answers[0])
 		return in.answers[:]
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.Settings.Deadline)
 	defer cancel()
 	ctx = withAnswerBy(ctx)
 	if alone {
-		p.ask(ctx, &in.asked, q.Bases, &in.answers[0])
+		p.ask(ctx, q, q.Bases, in.hits, &in.answers[0])
 		return in.answers[:]
 	}
 	groups, queries := p.groups(q.Bases), q.each()
 	arriving := make([]chan answer, 0, len(queries)*len(groups))
 	for _, query := range queries {
 		for _, refs := range groups {
-			one := query
 			came := make(chan answer, 1) // buffered, so that a late goroutine does not block
 			go func() {
-				a := answer{res: Result{Hits: make([]Hit, 0, one.Settings.NumCandidates)}}
-				p.ask(ctx, &one, refs, &a)
+				var a answer
+				p.ask(ctx, &query, refs, make([]Hit, 0, query.Settings.NumCandidates), &a)
 				came <- a
 			}()
 			arriving = append(arriving, came)
@@ -203,7 +197,7 @@ func (p *Pipeline) search(ctx context.Context, q *Query, in *scratch) []answer {
 }
 
 // AnswersAtOnce reports whether all bases of q are searched by one call that returns at once.
-func (p *Pipeline) AnswersAtOnce(q *Query) bool {
+func (p *Pipeline) AnswersAtOnce(q Query) bool {
 	return p.Punctual && p.asOne(q.Bases) && len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && AnswersAtOnce(p.Bases(q.Bases[0].Knowledge), q)
 }
 
@@ -270,8 +264,8 @@ func named(bases []Ref) string {
 }
 
 // ask searches one base, or all joint ones. Any failure, even a panic, affects only these bases.
-// The hits may use the memory of a.res.Hits. It changes q.
-func (p *Pipeline) ask(ctx context.Context, q *Query, refs []Ref, a *answer) {
+// The hits may use the memory of hits, which is empty.
+func (p *Pipeline) ask(ctx context.Context, q *Query, refs []Ref, hits []Hit, a *answer) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			*a = answer{err: fmt.Errorf("panic: %v", broken)}
@@ -289,10 +283,11 @@ func (p *Pipeline) ask(ctx context.Context, q *Query, refs []Ref, a *answer) {
 	// Keep only what an engine uses, so that requests that differ in the rest, such as the length
 	// of the answer, share cached candidates. Encoding stays: the engine counts the tokens of its
 	// sources in it.
-	q.Bases = refs
-	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight, Fusion: q.Settings.Fusion}
-	q.Reranking, q.Grading = nil, nil
-	if a.err = Find(ctx, base, q, &a.res); a.err == nil {
+	one := *q
+	one.Bases, one.Hits = refs, hits
+	one.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight, Fusion: q.Settings.Fusion}
+	one.Reranking, one.Grading = nil, nil
+	if a.res, a.err = base.Retrieve(ctx, one); a.err == nil {
 		a.err = a.checkOrigin()
 	}
 }
@@ -342,36 +337,28 @@ type Prepare struct {
 
 // Retrieve completes q and calls Next.
 func (p *Prepare) Retrieve(ctx context.Context, q Query) (res Result, err error) {
-	err = p.Find(ctx, &q, &res)
-	return res, err
-}
-
-// Find is Retrieve into res.
-func (p *Prepare) Find(ctx context.Context, q *Query, res *Result) error {
 	ready, indexing := p.bases(q.Bases)
 	if len(ready)+len(indexing) == 0 {
-		*res = Result{Reason: ReasonNoKnowledge, Cache: CacheOff}
-		return nil
+		return Result{Reason: ReasonNoKnowledge, Cache: CacheOff}, nil
 	}
 	q.Text = Fold(q.Text)
 	q.Previous = p.joined(q.Text, q.Previous)
 	if len(q.Previous) == 0 && !p.HasTerms(q.Text) {
-		*res = Result{Reason: ReasonNoQueryTerms, Cache: CacheOff}
-		return nil
+		return Result{Reason: ReasonNoQueryTerms, Cache: CacheOff}, nil
 	}
 	if len(ready) == 0 {
-		*res = Result{Bases: indexing, Reason: p.unready(indexing), Partial: true, Cache: CacheOff}
-		return fmt.Errorf("first index of %d bases is incomplete (%s): %w", len(indexing), res.Reason, ErrUnavailable)
+		res = Result{Bases: indexing, Reason: p.unready(indexing), Partial: true, Cache: CacheOff}
+		return res, fmt.Errorf("first index of %d bases is incomplete (%s): %w", len(indexing), res.Reason, ErrUnavailable)
 	}
 	q.Bases, q.Settings = ready, q.Settings.orDefaults()
-	err := p.search(ctx, q, res)
+	err = p.search(ctx, &q, &res)
 	if len(indexing) > 0 {
 		res.Partial = true
 		if !res.Reason.Failed() {
 			res.Reason = p.unready(indexing)
 		}
 	}
-	return err
+	return res, err
 }
 
 // unready returns the worst reason for which bases have no index.
@@ -392,10 +379,9 @@ func (p *Prepare) search(ctx context.Context, q *Query, res *Result) error {
 		return p.next(ctx, q, res)
 	}
 	if ask.Replan && q.Grading != nil {
-		second := *q
 		err := p.next(ctx, q, res)
 		if err == nil && verdict(res) == GradeAmbiguous {
-			p.again(ctx, &second, ask, res)
+			p.again(ctx, q, ask, res)
 		}
 		return err
 	}
@@ -436,10 +422,9 @@ func (p *Prepare) again(ctx context.Context, q *Query, ask *Planning, res *Resul
 }
 
 // next calls Next, and reports the grading of a cached result too.
-func (p *Prepare) next(ctx context.Context, q *Query, res *Result) error {
-	grading := q.Grading
-	err := Find(ctx, p.Next, q, res)
-	res.Graded = grading.graded(res)
+func (p *Prepare) next(ctx context.Context, q *Query, res *Result) (err error) {
+	*res, err = p.Next.Retrieve(ctx, *q)
+	res.Graded = q.Grading.graded(res)
 	return err
 }
 

@@ -75,7 +75,7 @@ func TestRerankReachesTheRecallOfItsCandidates(t *testing.T) {
 	if diff := cmp.Diff(want, res.Reranked); diff != "" || res.Degraded != "" {
 		t.Errorf("degraded %q, -want +got:\n%s", res.Degraded, diff)
 	}
-	if p.Punctual = true; retrieval.AnswersAtOnce(p, &q) {
+	if p.Punctual = true; retrieval.AnswersAtOnce(p, q) {
 		t.Error("what waits for a service is answered at once")
 	}
 }

@@ -73,8 +73,8 @@ func DefaultSettings() Settings {
 const DefaultDenseWeight = 0.5
 
 // A Query is one question to one or more bases of one tenant. Every field is part of the cache key
-// except Planning (read by Prepare only), Reranking and Grading: two queries that differ in any
-// other field never share an entry.
+// except Planning (read by Prepare only), Reranking, Grading and Hits: two queries that differ in
+// any other field never share an entry.
 type Query struct {
 	Tenant   string
 	Filter   *filter.Filter // what this caller may see of the bases; nil: everything
@@ -91,6 +91,10 @@ type Query struct {
 	Grading   *Grading // of the selected sources; nil likewise
 	Encoding  string   // token encoding of the model that will read the sources
 	Settings  Settings
+	// Hits is an empty buffer. If it has capacity, an engine that keeps the texts of its chunks may
+	// return hits in it instead of Sources: a search finds dozens of chunks, of which few are
+	// selected. A retriever must not use it after it has returned. Set by a Pipeline.
+	Hits []Hit
 }
 
 // A Turn is an earlier user message of the conversation.
@@ -195,7 +199,7 @@ type Lookup struct {
 // slices may be modified.
 type Result struct {
 	Sources  []Source     // best first, at most Settings.TopK (of an engine: NumCandidates)
-	Hits     []Hit        // of a Finder, in place of Sources; Hit.Base is an index into Bases
+	Hits     []Hit        // in place of Sources, see Query.Hits; Hit.Base is an index into Bases
 	Excluded ExcludedList // candidates that are not sources; from a pipeline only, never from an engine
 	Bases    []Ref        // bases that were searched, with the generation searched
 	Floor    float64      // of an engine: its calibrated minimum score; 0: none
@@ -254,34 +258,13 @@ type Retriever interface {
 // it takes to store the answer in a cache or to start a goroutine.
 type ImmediateRetriever interface {
 	// AnswersAtOnce reports whether q, as passed to Retrieve, is such a query.
-	AnswersAtOnce(q *Query) bool
+	AnswersAtOnce(q Query) bool
 }
 
 // AnswersAtOnce reports whether r is an ImmediateRetriever that answers q at once.
-func AnswersAtOnce(r Retriever, q *Query) bool {
+func AnswersAtOnce(r Retriever, q Query) bool {
 	p, ok := r.(ImmediateRetriever)
 	return ok && p.AnswersAtOnce(q)
-}
-
-// A Finder is a Retriever that writes its answer into memory of the caller. A query passes through
-// several retrievers, and its values are large: copied between them, they would fill most of the
-// stack.
-type Finder interface {
-	// Find is Retrieve into res, which is not shared with other callers. It may modify q, and does
-	// not retain it.
-	//
-	// If res.Hits has spare capacity, an engine that keeps the texts of its chunks may return hits
-	// in it instead of Sources: a search finds dozens of chunks, of which few are selected.
-	Find(ctx context.Context, q *Query, res *Result) error
-}
-
-// Find calls r.Find, or r.Retrieve if r is not a Finder.
-func Find(ctx context.Context, r Retriever, q *Query, res *Result) (err error) {
-	if f, ok := r.(Finder); ok {
-		return f.Find(ctx, q, res)
-	}
-	*res, err = r.Retrieve(ctx, *q)
-	return err
 }
 
 // Func adapts a function to a Retriever.

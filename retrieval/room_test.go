@@ -24,13 +24,8 @@ func (l lent) note(room []retrieval.Hit) {
 }
 
 func (l lent) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	l.note(nil)
+	l.note(q.Hits)
 	return l.found().Retrieve(ctx, q)
-}
-
-func (l lent) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
-	l.note(res.Hits)
-	return l.found().Find(ctx, q, res)
 }
 
 // An engine called in the caller's goroutine gets scratch memory, which is always empty. Results

@@ -78,18 +78,18 @@ func (l *late) Label(hits []*retrieval.Hit, add func(retrieval.Label)) error {
 // A finder is a late engine that answers a Pipeline with hits.
 type finder struct{ *late }
 
-func (f finder) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) (err error) {
-	hits := res.Hits[:0]
-	*res, err = f.Retrieve(ctx, *q)
+func (f finder) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	res, err := f.late.Retrieve(ctx, q)
+	hits := q.Hits[:0]
 	if cap(hits) == 0 {
-		return err
+		return res, err
 	}
 	for _, s := range res.Sources {
 		base := slices.IndexFunc(res.Bases, func(ref retrieval.Ref) bool { return ref.Knowledge == s.Knowledge })
 		hits = append(hits, retrieval.Hit{At: s.At, Base: base, Score: s.Score, Arm: s.Arm, ByArm: s.ByArm})
 	}
 	res.Sources, res.Hits = nil, hits
-	return errors.Join(err, f.Mark(res.Hits))
+	return res, errors.Join(err, f.Mark(res.Hits))
 }
 
 func (l *late) Locate(_ context.Context, _ retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
@@ -368,11 +368,11 @@ type strayed struct {
 	base int
 }
 
-func (s strayed) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
-	err := s.finder.Find(ctx, q, res)
+func (s strayed) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	res, err := s.finder.Retrieve(ctx, q)
 	res.Bases = append(slices.Clone(res.Bases), retrieval.Ref{Knowledge: "another"})
 	for i := range res.Hits {
 		res.Hits[i].Base = s.base
 	}
-	return err
+	return res, err
 }

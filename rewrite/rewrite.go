@@ -189,7 +189,8 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job, found *retrieval.Resul
 		Encoding: j.model.Encoding, Settings: j.policy.Search,
 	}
 	j.policy.AddStages(&j.asked, j.req.Model, j.earlier)
-	err := retrieval.Find(ctx, rw.Retriever, &j.asked, found)
+	var err error
+	*found, err = rw.Retriever.Retrieve(ctx, j.asked)
 	if err != nil && !found.Reason.Failed() {
 		found.Reason = retrieval.ReasonError
 	}

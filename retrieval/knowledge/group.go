@@ -64,20 +64,14 @@ type attempt struct {
 	broken  string // the base that caused err; "" if none
 }
 
-// Retrieve is like Base.Retrieve, for all bases in q.Bases.
+// Retrieve is like Base.Retrieve, for all bases in q.Bases. It returns hits if q.Hits has capacity.
 func (g *Group) Retrieve(ctx context.Context, q retrieval.Query) (res retrieval.Result, err error) {
-	err = g.Find(ctx, &q, &res)
-	return res, err
-}
-
-// Find is like Retrieve, but stores the result in res: as hits if res.Hits has capacity.
-func (g *Group) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
-	asHits := cap(res.Hits) > 0
 	var few [fewTerms]bm25.Term
-	start, terms := time.Now(), termsOf(q, g.Analysed, few[:0])
+	start, terms := time.Now(), termsOf(&q, g.Analysed, few[:0])
 	ids, broken := idsOf(q.Bases), false
 	for {
-		a := g.search(ctx, q, terms, ids, res, asHits)
+		res = retrieval.Result{Hits: q.Hits[:0]}
+		a := g.search(ctx, &q, terms, ids, &res, cap(q.Hits) > 0)
 		if a.broken != "" && len(ids) > 1 {
 			g.tell(a.broken, retrieval.ReasonError)
 			ids = slices.DeleteFunc(ids, func(id string) bool { return id == a.broken })
@@ -91,7 +85,7 @@ func (g *Group) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Res
 			res.Partial, res.Reason = true, retrieval.ReasonError
 		}
 		res.Took = time.Since(start)
-		return a.err
+		return res, a.err
 	}
 }
 
@@ -101,7 +95,7 @@ const promptTexts = 4096
 
 // Prompt reports whether a search for q returns at once: the bases have few texts and a measured
 // floor, and no vectors that would require embedding the question.
-func (g *Group) AnswersAtOnce(q *retrieval.Query) bool {
+func (g *Group) AnswersAtOnce(q retrieval.Query) bool {
 	if len(q.Bases) == 1 { // a single base is not joined
 		texts, known := g.textsAtOnce(g.holder(q.Bases[0].Knowledge))
 		return known && texts <= promptTexts
@@ -152,7 +146,8 @@ func (g *Group) tell(id string, reason retrieval.Reason) {
 	}
 }
 
-// search searches those bases of ids that are indexed and stores the result in res.
+// search searches those bases of ids that are indexed and stores the result in res, using the
+// memory of res.Hits.
 func (g *Group) search(ctx context.Context, q *retrieval.Query, terms []bm25.Term, ids []string, res *retrieval.Result, asHits bool) (a attempt) {
 	a.res = res
 	defer func() {
