@@ -73,9 +73,18 @@ if [ -n "$all" ]; then
   go test -vet=off -run 'DoesNotAllocate|AllocatesLittle' ./rewrite/tokens ./cmd/sidenote/internal/server
 fi
 
+# What only computes is built without the race detector, as it is most of what such a run takes:
+# SQLite, the compiler of PDFs' sandbox, stemmers, tables. It must share no memory by sync.Map and
+# its like: the linker keeps one copy of a generic function for all packages.
+set -- -timeout 30m "$@"
+without_race=""
+if [ -n "$race" ]; then without_race="-race=false"; fi
+for packages in github.com/blevesearch/... github.com/dlclark/... github.com/tetratelabs/wazero/internal/engine/wazevo/... \
+  golang.org/x/text/... modernc.org/libc/... modernc.org/sqlite/lib; do
+  set -- -gcflags="$packages=-dwarf=false -d=checkptr=0 $without_race" "$@"
+done
+
 # The official SDK, the largest package by far, is compiled without optimization: that saves two
-# minutes of processor time. SQLite and the sandbox of PDFs work on memory of their own, where checks
-# of each pointer cost another.
+# minutes of processor time.
 exec go test -tags sidenote_debug $race -short -vet=all -gcflags='github.com/openai/...=-dwarf=false -N -l' \
-  -gcflags='modernc.org/...=-dwarf=false -d=checkptr=0' -gcflags='github.com/tetratelabs/...=-dwarf=false -d=checkptr=0' \
-  -timeout 30m "$@"
+  -gcflags='modernc.org/...=-dwarf=false -d=checkptr=0' -gcflags='github.com/tetratelabs/...=-dwarf=false -d=checkptr=0' "$@"
