@@ -112,6 +112,10 @@ func (p publicKey) fits(alg jose.SignatureAlgorithm) bool {
 
 // A KeySet holds the public keys of an issuer. Run keeps them up to date in the background, so
 // that no request waits for them. It is safe for concurrent use.
+//
+// go-jose parses the keys. The refresh is written here because go-oidc v3.21 fetches within the
+// request that needs a key, jwkset v0.11.4 retries a failed refresh only at its fixed interval, and
+// both read an answer of any size.
 type KeySet struct {
 	source  KeySource
 	current atomic.Pointer[keys] // nil before the first successful read
