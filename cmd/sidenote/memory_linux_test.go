@@ -173,14 +173,18 @@ func hostileFolder(t *testing.T) string {
 }
 
 // Whatever documents make their readers allocate, a process that serves stays within its
-// container's memory, reads the others, and says what it did not read for lack of memory, also
-// after a restart.
+// container's memory, reads the others, and says what it did not read for lack of memory, in long
+// runs also after a restart.
 func TestDocumentsStayWithinMemory(t *testing.T) {
 	docs, binary := hostileFolder(t), released(t)
+	starts := 2
+	if testing.Short() {
+		starts = 1 // TestRecordsStayWithinMemory starts again
+	}
 	for _, limit := range []int64{256 << 20, 512 << 20} {
 		t.Run(fmt.Sprint(limit>>20), func(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")
-			for range 2 {
+			for range starts {
 				c := contained(t, binary, limit, docs, state)
 				if !c.finds(t, "Where is valve seven?", "good.md") {
 					t.Error("the harmless document is not found")
