@@ -167,7 +167,9 @@ func (l *Log) Close() {
 }
 
 // appendLine appends r's log line in the format of slog's JSON handler. Its time is the end of the
-// answer.
+// answer. The handler itself would save a third of the code below, but takes 11.7 µs and 11
+// allocations a line instead of 0.9 µs and none: 8 % of the CPU time of a 20 KB chat, and 17 % of
+// embeddings that are passed through.
 func appendLine(dst []byte, r *Report) []byte {
 	ledger := &r.Rewrite.Ledger
 	b := append(dst, `{"time":"`...)
