@@ -23,6 +23,10 @@ type Work struct {
 // A Progress shows the progress of work: on a terminal on one line that is redrawn, elsewhere on a
 // line every ten seconds. It writes plain text without colours. A nil Progress shows nothing. It
 // is safe for concurrent use.
+//
+// schollz/progressbar would draw the bar and redraw the line, 13 of the 197 lines of code here. Its
+// own counts ("(1204/9870, 427 files/s) [2s:20s]") have no separators and no note, keep their width
+// on a narrow terminal, and are redrawn with carriage returns in a log too.
 type Progress struct {
 	Writer   io.Writer
 	Terminal bool       // whether the line can be redrawn
