@@ -18,7 +18,10 @@ import (
 // An object is a JSON schema, or a part of one.
 type object = map[string]any
 
-// A builder makes schemas of Go types.
+// A builder makes schemas of Go types. invopop/jsonschema could replace only the walk over structs
+// and maps, 36 of the 238 lines of code here: scalars may also be texts or variables, and
+// limits, defaults and descriptions belong to a key, not to a type. With the schemas of all types
+// passed to it, 61 of the 1,517 objects of the schema come out as they are here.
 type builder struct{ about descriptions }
 
 // JSONSchema returns the JSON Schema of a configuration file.
