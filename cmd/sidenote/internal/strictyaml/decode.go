@@ -6,6 +6,10 @@
 // large file is parsed in parts, several at a time. A schema says which keys the types of a
 // configuration have; the decoder, the comparison and the JSON Schema all read it, so that they
 // agree.
+//
+// goccy/go-yaml's own strict mode could replace at most 166 of the 1,089 lines of code here. It
+// stops at the first error, refuses short forms and variables, and has the place and the text that
+// are wanted for 1 of the 137 files of TestRefused, and the place alone for another 26.
 package strictyaml
 
 import (
