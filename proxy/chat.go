@@ -132,6 +132,9 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	if bodyErr != nil {
 		return x.chatAsItIs(a, bodyErr)
 	}
+	if rule := a.policy.Background(a.req, &a.asked, x.headerValue); rule != "" {
+		x.report.Rewrite.Ledger.Background, a.policy.Mode = rule, rewrite.Off
+	}
 	x.report.Stream, x.sampled = a.req.Stream, x.setup.rewriter.Sample()
 	x.model, x.tier = a.req.Model, a.req.ServiceTier
 	if x.metered == nil && a.req.Stream && x.server.budgets != nil && x.terms.Priced() { // streams often report no usage
@@ -145,6 +148,9 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	a.policy.CountWhole = a.policy.CountWhole || x.metered != nil
 	return x.injectSources(a)
 }
+
+// headerValue returns the value of a header of the request, "" if it has none.
+func (x *exchange) headerValue(name string) string { return string(x.ctx.Request.Header.Peek(name)) }
 
 // chooseOverride replaces the policy of a chat by the override that matches, if any.
 func (x *exchange) chooseOverride(req *chat.Request) error {
@@ -255,10 +261,13 @@ func (x *exchange) relayChat(a *attempt) error {
 		return err
 	}
 	x.report.Rewrite.Model = x.setup.rewriter.Models.Model(a.req.Model)
-	if a.policy.Mode == rewrite.Shadow {
+	switch {
+	case a.policy.Mode == rewrite.Shadow:
 		x.report.Outcome = rewrite.Shadowed
 		x.runShadow(a.body, a.policy, a.asked)
-	} else {
+	case x.report.Rewrite.Ledger.Background != "":
+		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonBackground
+	default:
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, x.policy.OffReason(x.report.SwitchedFrom)
 	}
 	return x.send(a.body, rewrite.StripEdits(a.req, a.policy.Placement))

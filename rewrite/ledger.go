@@ -45,6 +45,7 @@ type Reason = chat.Reason
 const (
 	ReasonOff         Reason = "off"            // the mode is off
 	ReasonSwitchedOff Reason = "switched-off"   // the kill switch lowered the mode
+	ReasonBackground  Reason = "background"     // a call that a chat app makes for itself; see Skip
 	ReasonRoute       Reason = "route"          // a generation endpoint that is not rewritten
 	ReasonTooLarge    Reason = "body-too-large" // beyond max_rewrite_bytes
 	ReasonEncoded     Reason = "encoded-body"   // the body is compressed
@@ -158,6 +159,8 @@ type Ledger struct {
 
 	Window      model.Window            `json:"window"`
 	Calibration *model.CalibrationValue `json:"calibration,omitempty"` // the correction applied to the counts
+
+	Background string `json:"background,omitempty"` // the rule by which the request is a background call
 
 	Filter *filter.Filter `json:"filters,omitempty"` // the policy's and the request's filter combined, with claims by name only
 

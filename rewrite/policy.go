@@ -127,8 +127,9 @@ type Policy struct {
 	MinTruncatedTokens int // minimum tokens left by a cut; less is not added
 	OnEmpty            OnEmpty
 	EmptyAnswer        string // the answer under EmptyRefuse
-	SkipSearch         bool   `json:"-"` // set per request: skip the search, since what was found is irrelevant
-	NoSystem           bool   `json:"-"` // the upstream refuses system messages for this model; see WithoutSystem
+	Skip               Skip   `json:",omitzero"` // background calls, which are relayed without a search
+	SkipSearch         bool   `json:"-"`         // set per request: skip the search, since what was found is irrelevant
+	NoSystem           bool   `json:"-"`         // the upstream refuses system messages for this model; see WithoutSystem
 	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and nothing was found
 	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part but something was found
 

@@ -34,13 +34,18 @@ type DryRunPrompt struct {
 }
 
 // DryRun says what would happen to a request under p, the rewriting policy of of as narrowed by
-// the request and its options. off is the reason in mode off.
+// the request and its options. off is the reason in mode off. Rules about headers match nothing.
 func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *tenant.Policy, p rewrite.Policy, req *chat.Request, asked rewrite.Options, off rewrite.Reason) (r DryRunResult) {
+	rule := p.Background(req, &asked, nil)
+	if rule != "" {
+		p.Mode, off = rewrite.Off, rewrite.ReasonBackground
+	}
 	switch p.Mode {
 	case rewrite.Off:
 		r.Outcome, r.Reason = rewrite.Untouched, off
 		r.Rewrite = rewrite.Result{Outcome: r.Outcome, Reason: off, Edits: rewrite.StripEdits(req, p.Placement)}
 		asked.ChunkResult.Record(&r.Rewrite.Ledger)
+		r.Rewrite.Ledger.Background = rule
 	case rewrite.Staged:
 		inStages(ctx, &r, rw, &of.Stages, p, req, asked)
 	default:

@@ -27,6 +27,7 @@ type Explanation struct {
 	Outcome    rewrite.Outcome `json:"outcome"`
 	Reason     rewrite.Reason  `json:"reason,omitempty"` // why there are no or fewer sources, or no answer
 	Detail     string          `json:"detail,omitempty"` // for the reason ambiguous-body: what two parsers could read differently
+	Rule       string          `json:"rule,omitempty"`   // by which the request is a background call
 	Rung       string          `json:"ladder,omitempty"` // rung of the ladder on which the request was reduced to fit its tenant's limits
 
 	Status    int              `json:"status"`    // of the answer; 499 if the client left before it
@@ -138,7 +139,7 @@ func newExplanation(r *entry) *Explanation {
 	res := &r.Rewrite
 	e := &Explanation{
 		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
-		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason, Rung: r.Budget.Rung,
+		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason, Rule: res.Ledger.Background, Rung: r.Budget.Rung,
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
 		ToolsSkipped: r.ToolsSkipped, Tools: explainTools(r.Tools), StagesSkipped: r.StagesSkipped, Stages: explainStages(r.Stages, r.Upstream), Citations: r.Citations,
 		Refused: r.Refused.Names(), LeftOut: r.LeftOut.Names(), Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,

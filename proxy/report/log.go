@@ -192,6 +192,9 @@ func appendLine(dst []byte, r *Report) []byte {
 	if r.SwitchedFrom != "" {
 		b = append(append(b, `","switched_from":"`...), r.SwitchedFrom...)
 	}
+	if ledger.Background != "" {
+		b = append(append(b, `","rule":"`...), ledger.Background...)
+	}
 	b = strconv.AppendInt(append(b, `","sources":`...), int64(r.Sources()), 10)
 	b = strconv.AppendInt(append(b, `,"context_tokens":`...), int64(ledger.Used), 10)
 	b = strconv.AppendInt(append(b, `,"context_budget":`...), int64(ledger.Budget), 10)

@@ -39,6 +39,9 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if r.Reason != "" {
 		dst = appendToken(append(dst, "; reason="...), string(r.Reason))
 	}
+	if rule := r.Rewrite.Ledger.Background; rule != "" {
+		dst = appendToken(append(dst, "; rule="...), rule)
+	}
 	if r.SwitchedFrom != "" {
 		dst = appendToken(append(dst, "; switched-from="...), r.SwitchedFrom)
 	}

@@ -132,6 +132,7 @@ func checkTreatment(c checker, key string, t Treatment) {
 	checkRerank(c, key+".rerank", t.Rerank)
 	checkGrade(c, key, t)
 	checkAnnotations(c, key+".annotations", t.Annotations)
+	checkSkip(c, key+".skip", t.Skip)
 	checkStages(c, key, t)
 	checkChunks(t.Renderers, c.problem, func(i int) string { return key + ".renderers[" + itoa(i) + "]" })
 	names := map[Name]bool{"sources": true}

@@ -108,6 +108,9 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 	case reflect.TypeFor[Tools]():
 		whole := b.structure(key, t)
 		return object{"anyOf": []object{b.value(key+".offer", strictyaml.Fields(t)[0].Type, strictyaml.Fields(t)[0].Tag), whole}}
+	case reflect.TypeFor[Skip]():
+		rules := strictyaml.Fields(t)[1]
+		return object{"anyOf": []object{b.value(key+".rules", rules.Type, rules.Tag), {"enum": []string{on, Off}}, b.structure(key, t)}}
 	case reflect.TypeFor[Stages]():
 		whole := b.structure(key, t)
 		return object{"anyOf": []object{b.value(key+".chain", reflect.TypeFor[Chain](), ""), whole}}

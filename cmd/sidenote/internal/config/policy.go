@@ -43,6 +43,7 @@ type Treatment struct {
 	Grounding          rewrite.Grounding `yaml:"grounding" of:"default|strict"`
 	Escape             rewrite.Escape    `yaml:"escape" of:"tags|all"`
 	MinTruncatedTokens Count             `yaml:"min_truncated_tokens" min:"1" max:"1M"`
+	Skip               Skip              `yaml:"skip"` // background calls
 	Planner            Planner           `yaml:"planner"`
 	Retrieval          Retrieval         `yaml:"retrieval"`
 	Rerank             rerank            `yaml:"rerank"`
@@ -156,6 +157,7 @@ func DefaultPolicy() Policy {
 		Grounding:          p.Grounding,
 		Escape:             p.Escape,
 		MinTruncatedTokens: Count(p.MinTruncatedTokens),
+		Skip:               defaultSkip(),
 		Planner:            defaultPlanner(),
 		Retrieval: Retrieval{
 			Deadline: p.Search.Deadline, TopK: Count(p.Search.TopK), NumCandidates: Count(p.Search.NumCandidates),
@@ -185,7 +187,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
 			DenseWeight: float64(p.Retrieval.DenseWeight), Fusion: p.Retrieval.fusion(),
 		},
-		Planner: p.Planner.settings(), Chunks: chunksPolicy(p.Chunks, p.Renderers),
+		Skip: p.Skip.policy(), Planner: p.Planner.settings(), Chunks: chunksPolicy(p.Chunks, p.Renderers),
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
 		Order:   p.Order,

@@ -179,7 +179,7 @@ func replaced(t *testing.T, s spot, value string) string {
 // P2: a value that is blank, empty, zero, negative or not a number is refused at its own key,
 // wherever it is.
 func TestEveryValueIsChecked(t *testing.T) {
-	text := []string{"empty_answer", "system_prompt", "stop_if", "empty_if", "text", "issuer", "audience", "model", "query_prefix", "passage_prefix", "subtype", "action", "tool", "*"} // keys with free text
+	text := []string{"empty_answer", "system_prompt", "stop_if", "empty_if", "text", "issuer", "audience", "model", "query_prefix", "passage_prefix", "subtype", "action", "tool", "system_matches", "user_matches", "header", "*"} // keys with free text
 	files := []string{"env", "file", "path"}
 	for i, s := range paths(t, example(t)) {
 		for j, bad := range []string{"null", "''", "{}", "[]", "0", "-1", ".nan", ".inf", "1e400"} {

@@ -50,6 +50,15 @@ func policySections() []section {
 			{"dense_weight", "`auto`", "Weight of vectors against words, above 0 up to 1, in bases with vectors; `auto` is measured per base."},
 			{"fusion", "`distribution`", "How rankings are combined: `distribution` (by scores) or `rrf` (by ranks)."},
 		}},
+		{"policies.NAME.skip", "Background calls of chat apps (titles, tags, suggestions, summaries), which are relayed unchanged. A list is short for `{rules: …}`; `skip: off` switches all rules off.", []about{
+			{"known_apps", "`on`", "The built-in rules for open-webui, LibreChat, opencode, Cline and Continue; `off` leaves them out."},
+			{"rules", "", "More rules; a request that matches one is not searched."},
+			{"rules[].name", "", "Name of the rule, shown as `rule`."},
+			{"rules[].system_matches", "", "Regular expression (RE2) that matches the first 4 KiB of the first system or developer message."},
+			{"rules[].user_matches", "", "The same for the last user message."},
+			{"rules[].max_tokens_below", "", "The request sets `max_tokens` or `max_completion_tokens` below this."},
+			{"rules[].header", "", "Name of a header that the request has, or `NAME: VALUE`."},
+		}},
 		{"policies.NAME.planner", "A small model that suggests further search queries. It is sent the question and earlier user messages.", []about{
 			{"model", "`off`", "`off`, `auto` (the model, upstream and credential of the request), or a model name (on Azure, a deployment)."},
 			{"upstream", "that of the request", "Upstream of the model, called with that upstream's own `api_key`."},

@@ -152,7 +152,7 @@ func (l *line) unanswered() bool { return l.Reason == "no-match" || l.Reason == 
 // searched reports whether a chat's question was searched for.
 func (l *line) searched() bool {
 	switch l.Reason {
-	case "no-query", "no-query-terms", "no-knowledge", "planner-skip":
+	case "no-query", "no-query-terms", "no-knowledge", "planner-skip", "background":
 		return false
 	}
 	return l.chat() && (len(l.Knowledge) > 0 || l.unanswered() || l.ContextTokens > 0)

@@ -87,6 +87,9 @@ func ending(e *explain.Explanation) []string {
 	if e.Reason != "" {
 		parts[0] += ": " + string(e.Reason)
 	}
+	if e.Rule != "" {
+		parts[0] += " (rule " + e.Rule + ")"
+	}
 	for _, c := range e.Calls {
 		if c.Purpose == report.ToRetryShorter {
 			parts = append(parts, "sent again with fewer sources")

@@ -19,6 +19,9 @@ const mostOut = 3
 func Rewrite(w io.Writer, res rewrite.Result, full bool) {
 	l := res.Ledger.WithExcluded()
 	fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%s %s", res.Outcome, res.Reason)))
+	if l.Background != "" {
+		fmt.Fprintln(w, "background call, by rule "+l.Background)
+	}
 	counts(w, &l)
 	if res.Ambiguity != nil {
 		fmt.Fprintln(w, res.Ambiguity.Message)
