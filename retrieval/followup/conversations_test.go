@@ -17,7 +17,8 @@ import (
 
 const (
 	conversations = "testdata/conversations"
-	among         = 6 // number of sources of a request
+	languages     = "testdata/languages" // short ones in fourteen languages more
+	among         = 6                    // number of sources of a request
 )
 
 // A library answers the questions of one split of the conversations.
@@ -26,9 +27,9 @@ type library struct {
 	base *knowledge.Base
 }
 
-func open(t testing.TB, split string) library {
+func open(t testing.TB, folder, split string) library {
 	t.Helper()
-	c, err := eval.Read(t.Context(), conversations, split)
+	c, err := eval.Read(t.Context(), folder, split)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +99,11 @@ func (c *tally) count(place int) {
 // Questions of the second and third turn find their document by means of the earlier turns, which
 // they do not alone, and pass the floor.
 func TestFollowUps(t *testing.T) {
-	s := open(t, "follow")
-	languages := map[string]int{}
+	s := open(t, conversations, "follow")
+	counts := map[string]int{}
 	var alone, now, asked tally
 	for _, q := range s.Queries {
-		languages[q.ID[len("follow-"):len("follow-en")]]++
+		counts[q.ID[len("follow-"):len("follow-en")]]++
 		grades := s.Grades[q.ID]
 		alone.count(place(s.found(t, q.Text, nil, false), grades))
 		now.count(place(s.found(t, q.Text, q.Turns, false), grades))
@@ -113,8 +114,8 @@ func TestFollowUps(t *testing.T) {
 	}
 	t.Logf("of %d: alone %+v, with turns %+v, and above the floor %+v", len(s.Queries), alone, now, asked)
 	for language, least := range map[string]int{"en": 40, "de": 10, "zh": 8, "fr": 5, "es": 5} {
-		if languages[language] < least {
-			t.Errorf("%d conversations in %s", languages[language], language)
+		if counts[language] < least {
+			t.Errorf("%d conversations in %s", counts[language], language)
 		}
 	}
 	n := float64(len(s.Queries))
@@ -126,7 +127,7 @@ func TestFollowUps(t *testing.T) {
 // After a change of topic the new topic is found, and the old one rarely ranks above it more often
 // than without earlier turns.
 func TestTopicChanges(t *testing.T) {
-	s := open(t, "change")
+	s := open(t, conversations, "change")
 	var alone, now tally
 	for _, q := range s.Queries {
 		grades := s.Grades[q.ID]
@@ -142,10 +143,41 @@ func TestTopicChanges(t *testing.T) {
 	}
 }
 
+// Short questions in many languages find their document by the earlier turns, also if only the
+// first of them names it, and after a change of topic the new one is first.
+func TestFollowUpsInManyLanguages(t *testing.T) {
+	s := open(t, languages, "follow")
+	var alone, now tally
+	for _, q := range s.Queries {
+		alone.count(place(s.found(t, q.Text, nil, true), s.Grades[q.ID]))
+		n := place(s.found(t, q.Text, q.Turns, true), s.Grades[q.ID])
+		if now.count(n); n > 1 {
+			t.Logf("at %d: %s %q after %q", n, q.ID, q.Text, q.Turns)
+		}
+	}
+	t.Logf("of %d: alone %+v, with turns %+v", len(s.Queries), alone, now)
+	if n := len(s.Queries); n < 56 || now.first < n*9/10 || alone.first > n/2 {
+		t.Error("too few found, or too many without what was said before")
+	}
+	s = open(t, languages, "change")
+	alone, now = tally{}, tally{}
+	for _, q := range s.Queries {
+		alone.count(place(s.found(t, q.Text, nil, true), s.Grades[q.ID]))
+		n := place(s.found(t, q.Text, q.Turns, true), s.Grades[q.ID])
+		if now.count(n); n > 1 {
+			t.Logf("at %d: %s %q after %q", n, q.ID, q.Text, q.Turns)
+		}
+	}
+	t.Logf("of %d changes of topic: alone %+v, with turns %+v", len(s.Queries), alone, now)
+	if n := len(s.Queries); n < 42 || now.first < alone.first-2 {
+		t.Error("the old topic crowds out the new one")
+	}
+}
+
 // A question that stands alone gets the same sources whatever was said before.
 func TestStandAlone(t *testing.T) {
-	s := open(t, "follow")
-	changes := open(t, "change")
+	s := open(t, conversations, "follow")
+	changes := open(t, conversations, "change")
 	var questions, said []string
 	for _, q := range slices.Concat(s.Queries, changes.Queries) {
 		said = append(said, q.Text)

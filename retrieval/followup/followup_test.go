@@ -23,6 +23,9 @@ func TestDepends(t *testing.T) {
 		"Für Teilzeitkräfte?", "Zeig mir ein Beispiel.", "Wie lösche ich den?", "Wie funktioniert das genau?",
 		"Et pour les enfants ?", "Pourquoi ?", "Comment la supprimer ?", "Combien coûte-t-elle ?", "Peux-tu donner un exemple ?",
 		"¿Y por qué?", "¿Cómo lo borro?", "¿Cómo puedo borrarlo sin bloquear la tabla?", "¿Puedes dar un ejemplo?", "¿Y si pierdo la tarjeta?",
+		"E per i gemelli?", "E quanto tempo demora?", "Hoe werkt dat?", "A jak długo się na to czeka?", "Peki ne kadar sürer?", "Kauanko se kestää?",
+		"És ikreknél?", "Còn bao lâu?", "А сколько это стоит?", "Και πόσο διαρκεί αυτό;", "וכמה זמן זה נמשך?", "وماذا إذا فقدته؟", "그건 얼마나 걸리나요?", "それはいくらですか？",
+		"Og hvor længe så?", "แล้วราคาเท่าไหร่?", "А скільки коштує?", // without a list
 		"为什么？", "那孕妇呢？", "它多少钱？", "可以举个例子吗？", "然后怎么办？", "实习生也可以申请吗？",
 	} {
 		if !followup.Depends(text) {
@@ -31,7 +34,7 @@ func TestDepends(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "  \n", "hi", "thanks, that helped!", "Thank you!", "ok", "it works now", "great, that makes sense", "Danke, das hat geholfen!", "merci beaucoup !",
-		"Gracias, perfecto.", "谢谢，明白了", "好的",
+		"Gracias, perfecto.", "谢谢，明白了", "好的", "Спасибо!", "Teşekkürler!", "ありがとうございます", "감사합니다", "Dziękuję, super.", "תודה!", "شكرا",
 		"tell me a joke", "who are you?", "how are you today?", "can you help me with my homework", "what's the weather like?",
 		"Erzähl mir einen Witz", "Raconte-moi une blague", "Cuéntame un chiste", "讲个笑话吧",
 		"How many weeks of parental leave do I get?", "How do I reset my forgotten password?", "How do I abort a rebase?",
@@ -42,6 +45,11 @@ func TestDepends(t *testing.T) {
 		"Wie setze ich das vergessene Passwort meines Kontos zurück?", "Können Sie mir die Adresse der Niederlassung Hamburg nennen?",
 		"Comment saisir une note de frais de voyage ?", "Est-ce que la lettre de licenciement arrive par courrier ?", "Y a-t-il une cantine à Lyon ou à Paris ?",
 		"¿Cuántos días de vacaciones tiene la plantilla de Madrid?", "¿Qué es lo que cubre el seguro dental privado?",
+		"Come faccio a chiedere il rimborso delle spese di viaggio all'estero?", "Como posso pedir a licença parental para gémeos em Lisboa?",
+		"Hoe vraag ik ouderschapsverlof aan voor mijn tweeling?", "Jak złożyć wniosek o urlop rodzicielski w Warszawie?",
+		"Wie setze ich das Passwort für den Drucker im Büro zurück?", "Как оформить командировку в другой город на этой неделе?",
+		"Πώς κάνω αίτηση για γονική άδεια στο γραφείο της Αθήνας;", "איך מגישים בקשה לחופשת לידה במשרד תל אביב?", "كيف أقدم طلب إجازة الوالدين في مكتب القاهرة؟",
+		"서울 사무실에서 육아휴직 신청서를 제출하는 방법을 알려 주세요", "大阪支社で育児休業の申請書を提出する方法を教えてください",
 		"公司班车几点从人民广场发车？", "新员工入职第一天需要带哪些证件？",
 		strings.Repeat("why is it so? ", 100),
 	} {
@@ -81,6 +89,7 @@ func TestJoinFollowsTheTopic(t *testing.T) {
 	f("and how do I drop it without locking?", []string{topic, index, "thanks, that helped"}, "create index PostgreSQL table?")
 	f("Who is allowed to bring a dog to the office?", []string{index})
 	f("thanks, that helped", []string{index})
+	f("and what does it cost?", []string{"How does the Aurora scanner work?", "Who repairs scanners on Fridays?"}, "repairs scanners Fridays?", "Aurora scanner work?")
 	f("jury service", []string{"How do I abort a rebase?"}) // as specific as the turn before
 	f("jury service", []string{index}, "create index PostgreSQL table?")
 	f("why?", []string{"hi"}) // no topic

@@ -11,6 +11,20 @@ const (
 	french
 	spanish
 	chinese
+	italian
+	portuguese
+	dutch
+	polish
+	turkish
+	finnish
+	hungarian
+	vietnamese
+	russian
+	greek
+	hebrew
+	arabic
+	korean
+	japanese
 	languages
 )
 
@@ -66,6 +80,7 @@ const (
 
 // A word holds the roles of one spelling in each language.
 type word struct {
+	in      uint32 // the languages in which it is a function word, as bits
 	roles   [languages]roles
 	special [languages]special
 }
@@ -89,7 +104,10 @@ var lexemes = func() map[string]*word {
 		}
 		return all[spelling]
 	}
-	for l, list := range [languages]lexicon{englishWords, germanWords, frenchWords, spanishWords, chineseWords} {
+	for l, list := range [languages]lexicon{
+		englishWords, germanWords, frenchWords, spanishWords, chineseWords, italianWords, portugueseWords, dutchWords, polishWords, turkishWords,
+		finnishWords, hungarianWords, vietnameseWords, russianWords, greekWords, hebrewWords, arabicWords, koreanWords, japaneseWords,
+	} {
 		for role, spellings := range list.roles {
 			for _, s := range strings.Fields(spellings) {
 				if at(s).roles[l] |= role; role&(now|says|chats) == 0 {
@@ -105,6 +123,13 @@ var lexemes = func() map[string]*word {
 				}
 				w.roles[l] |= function
 				w.special[l] = kind
+			}
+		}
+	}
+	for _, w := range all {
+		for l, r := range w.roles {
+			if r&function != 0 {
+				w.in |= 1 << l
 			}
 		}
 	}

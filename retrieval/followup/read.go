@@ -1,6 +1,8 @@
 package followup
 
 import (
+	"math/bits"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,6 +19,7 @@ const (
 	tieOpens  = 0.7  // a conjunction at the beginning, or "too"
 	tieAsks   = 0.5  // a question of one word
 	tieShort  = 0.35 // fewer content words than the turn before
+	tieBeyond = 0.2  // a turn that stands alone but has few content words: the referent may be in the turn before
 )
 
 const (
@@ -29,6 +32,8 @@ type reading struct {
 	tie   float64 // to the turns before; 0 if it stands alone
 	own   int     // number of content words
 	empty bool    // no content: thanks, or no words at all
+
+	guessed bool // the list of the language is short, or there is none
 }
 
 // read analyses a text.
@@ -39,7 +44,11 @@ func read(text string) reading {
 		return reading{own: max(maxOwn+1, len(text)/maxWordLength)}
 	}
 	c := clauses{scan: &s, language: s.language()}
+	c.unknown = c.language == english && s.foreign && !s.speaks(english)
 	c.read()
+	if c.language == vietnamese { // most words have two syllables, written apart
+		c.own = (c.own + 1) / 2
+	}
 	return c.judge()
 }
 
@@ -61,6 +70,11 @@ func subject(text string) string {
 	return strings.Join(strings.Fields(string(append(kept, s.text[from:]...))), " ")
 }
 
+// speaks reports whether the text has a function word of a language.
+func (s *scan) speaks(l language) bool {
+	return slices.ContainsFunc(s.tokens[:s.n], func(t token) bool { return t.known != nil && t.known.in&(1<<l) != 0 })
+}
+
 // apart reports whether a token is not part of a longer name, such as --no-edit.
 func (s *scan) apart(t token) bool {
 	const joins = "-/\\:@#$%&=+*_.'’"
@@ -77,7 +91,10 @@ const maxWordLength = 12
 
 // language returns the language with the most function words in the text, the first one on a tie.
 func (s *scan) language() language {
-	if s.han && !s.kana {
+	switch {
+	case s.kana:
+		return japanese
+	case s.han:
 		return chinese
 	}
 	var words [languages]int
@@ -85,10 +102,8 @@ func (s *scan) language() language {
 		if t.known == nil {
 			continue
 		}
-		for l, r := range t.known.roles {
-			if r&function != 0 {
-				words[l]++
-			}
+		for in := t.known.in; in != 0; in &= in - 1 {
+			words[bits.TrailingZeros32(in)]++
 		}
 	}
 	if s.spanish {
@@ -107,6 +122,7 @@ func (s *scan) language() language {
 type clauses struct {
 	*scan
 	language language
+	unknown  bool // the language is none of them
 
 	own, asks, closes, articles int
 	refers                      bool // something refers to what was said before
@@ -173,7 +189,7 @@ func (c *clauses) token(i int) {
 			c.refers = true
 		}
 	}
-	if r&function == 0 {
+	if r&function == 0 && !(c.unknown && t.marks&short != 0) {
 		c.own += int(t.size)
 		c.content += int(t.size)
 	}
@@ -193,8 +209,11 @@ func (c *clauses) token(i int) {
 
 // judge makes a reading from the counts and flags.
 func (c *clauses) judge() reading {
-	r := reading{own: c.own}
-	says := c.asks > 0 || c.question
+	r := reading{own: c.own, guessed: c.unknown || c.language > chinese}
+	says, few := c.asks > 0 || c.question || c.language == greek && c.semicolon, shortOwn
+	if c.unknown {
+		few++
+	}
 	switch {
 	case c.n == 0, !says && (c.own == 0 && !c.refers && !c.relating && !c.opening || c.closes > 0 && c.own <= 1):
 		r.empty = true
@@ -208,7 +227,7 @@ func (c *clauses) judge() reading {
 		r.tie = tieOpens
 	case c.own <= 1 && c.asks > 0 && !c.explained:
 		r.tie = tieAsks
-	case c.own <= 1 && !c.explained, c.own <= shortOwn && !c.explained && c.articles == 0:
+	case c.own <= 1 && !c.explained, c.own <= few && !c.explained && c.articles == 0:
 		r.tie = tieShort
 	}
 	return r
@@ -238,19 +257,22 @@ const (
 	capital marks = 1 << iota // begins with an upper-case letter
 	shouted                   // all upper case
 	breaks                    // follows punctuation
+	short                     // fewer than four letters: in most languages a function word
 )
 
 // A scan is a text cut into tokens.
 type scan struct {
-	text     string // in NFKC
-	tokens   [maxTokens]token
-	n        int
-	question bool // has a question mark
-	han      bool // has Chinese characters
-	kana     bool // is Japanese
-	lowers   bool // has a lower-case letter
-	spanish  bool // has a punctuation mark that only Spanish has
-	tooLong  bool
+	text      string // in NFKC
+	tokens    [maxTokens]token
+	n         int
+	question  bool // has a question mark
+	han       bool // has Chinese characters
+	kana      bool // is Japanese
+	lowers    bool // has a lower-case letter
+	spanish   bool // has a punctuation mark that only Spanish has
+	foreign   bool // has a letter that is not ASCII
+	semicolon bool // has a semicolon, the question mark of Greek
+	tooLong   bool
 }
 
 // cut cuts text into tokens.
@@ -290,10 +312,26 @@ func (s *scan) token(i int, mark marks) (int, marks) {
 	case unicode.Is(unicode.Han, r):
 		s.han = true
 		return s.chinese(i, mark), 0
-	case unicode.In(r, unicode.Hiragana, unicode.Katakana):
+	case unicode.Is(unicode.Hiragana, r):
 		s.kana = true
-		s.push(i, i+n, token{size: 1, marks: mark})
+		t := token{marks: mark} // grammar, no content
+		if size, w := longest(s.text[i:], unicode.Hiragana); w != nil {
+			n, t.known = size, w
+		}
+		s.push(i, i+n, t)
 		return i + n, 0
+	case unicode.Is(unicode.Katakana, r):
+		s.kana = true
+		end := i + n
+		for end < len(s.text) {
+			r, n := utf8.DecodeRuneInString(s.text[end:])
+			if r != 'ー' && !unicode.Is(unicode.Katakana, r) {
+				break
+			}
+			end += n
+		}
+		s.push(i, end, token{size: 1, marks: mark})
+		return end, 0
 	case s.punctuation(r):
 		mark = breaks
 	}
@@ -312,13 +350,16 @@ func ascii(text string) bool {
 // punctuation reports whether r separates clauses.
 func (s *scan) punctuation(r rune) bool {
 	switch r {
-	case '?', '？':
+	case '?', '？', '؟':
 		s.question = true
+		return true
+	case ';':
+		s.semicolon = true
 		return true
 	case '¿', '¡':
 		s.spanish = true
 		return true
-	case ',', ';', ':', '.', '!', '(', ')', '\n', '，', '；', '：', '。', '！', '、', '—', '–':
+	case ',', '،', ':', '.', '!', '(', ')', '\n', '，', '；', '：', '。', '！', '、', '—', '–':
 		return true
 	}
 	return false
@@ -374,22 +415,27 @@ func plain(word string) bool {
 func (s *scan) word(start, end int, mark marks) {
 	t := token{marks: mark, size: 1}
 	if word := s.text[start:end]; plain(word) { // most words are
-		if s.lowers = true; len(word) <= maxWord-utf8.UTFMax {
+		if s.lowers = true; len(word) < 4 {
+			t.marks |= short
+		}
+		if len(word) <= maxWord-utf8.UTFMax {
 			t.known = lexemes[word]
 		}
 		s.push(start, end, t)
 		return
 	}
 	var room [maxWord]byte
-	lower, uppers, lowers := room[:0], 0, 0
+	lower, uppers, lowers, letters := room[:0], 0, 0, 0
 	for i, r := range s.text[start:end] {
 		l := r
+		letters++
 		switch {
 		case 'a' <= r && r <= 'z':
 			lowers++
 		case 'A' <= r && r <= 'Z':
 			l += 'a' - 'A'
 		case r >= utf8.RuneSelf:
+			s.foreign = true
 			if l = unicode.ToLower(r); l == r && unicode.IsLetter(r) {
 				lowers++
 			}
@@ -410,6 +456,17 @@ func (s *scan) word(start, end int, mark marks) {
 	if end-start <= maxWord-utf8.UTFMax {
 		t.known = lexemes[string(lower)]
 	}
+	switch first, _ := utf8.DecodeRune(lower); {
+	case unicode.Is(unicode.Hangul, first):
+		const syllable = len("가")
+		for n := min(len(lower), 4*syllable); t.known == nil && n >= 2*syllable; n -= syllable { // a particle or an ending follows
+			t.known = lexemes[string(lower[:n])]
+		}
+	case unicode.In(first, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar): // written without spaces
+		t.size = uint8(min(letters+5, 255) / 6)
+	case letters < 4:
+		t.marks |= short
+	}
 	s.push(start, end, t)
 }
 
@@ -419,7 +476,7 @@ const maxChinese = 5
 // chinese appends the longest word of the lexicon at start, or else a run of characters up to the
 // next such word, and returns its end.
 func (s *scan) chinese(start int, mark marks) int {
-	if n, w := longest(s.text[start:]); w != nil {
+	if n, w := longest(s.text[start:], unicode.Han); w != nil {
 		s.push(start, start+n, token{known: w, marks: mark, size: 1})
 		return start + n
 	}
@@ -429,7 +486,7 @@ func (s *scan) chinese(start int, mark marks) int {
 		if !unicode.Is(unicode.Han, r) {
 			break
 		}
-		if _, w := longest(s.text[end:]); w != nil {
+		if _, w := longest(s.text[end:], unicode.Han); w != nil {
 			break
 		}
 		end += n
@@ -439,12 +496,13 @@ func (s *scan) chinese(start int, mark marks) int {
 	return end
 }
 
-// longest returns the longest Chinese word of the lexicon at the beginning of text.
-func longest(text string) (n int, w *word) {
+// longest returns the longest word of the lexicon at the beginning of text that is written in a
+// script without spaces.
+func longest(text string, script *unicode.RangeTable) (n int, w *word) {
 	end := 0
 	for range maxChinese {
 		r, size := utf8.DecodeRuneInString(text[end:])
-		if !unicode.Is(unicode.Han, r) {
+		if !unicode.Is(script, r) {
 			break
 		}
 		end += size
