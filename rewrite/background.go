@@ -48,6 +48,9 @@ func ParsePattern(expr string) (*Pattern, error) {
 		return nil, err
 	}
 	p := &Pattern{expr: compiled, literal: literalOf(tree)}
+	if rare := strings.IndexAny(p.literal, "_#*|"); rare > 0 && len(p.literal)-rare >= 8 { // a text that begins with a rare byte is found fast
+		p.literal = p.literal[rare:]
+	}
 	if tree.Op == syntax.OpConcat && tree.Sub[0].Op == syntax.OpBeginText && tree.Sub[1].Op == syntax.OpLiteral && tree.Sub[1].Flags&syntax.FoldCase == 0 {
 		p.prefix = string(tree.Sub[1].Rune)
 		if end := strings.IndexFunc(p.prefix, mayEscape); end >= 0 {
@@ -62,7 +65,11 @@ func (p *Pattern) MarshalText() ([]byte, error) { return []byte(p.expr.String())
 
 // matches reports whether the pattern matches the beginning of a message.
 func (p *Pattern) matches(h chat.Head) bool {
-	if p.prefix != "" && !h.Begins(p.prefix) || p.literal != "" && !h.Contains(p.literal) {
+	if p.prefix != "" {
+		if !h.Begins(p.prefix) {
+			return false
+		}
+	} else if p.literal != "" && !h.Contains(p.literal) {
 		return false
 	}
 	text := h.Text()
@@ -113,7 +120,8 @@ var KnownApps = sync.OnceValue(func() []SkipRule {
 		{Name: "open-webui-title", User: pattern(`^Create a concise, 3-5 word (?:title with an emoji as a title for the|phrase as a header for the following)`)}, // until 0.5
 		{Name: "open-webui-emoji", User: pattern(`^Your task is to reflect the speaker's likely facial expression through a fitting emoji`)},
 		{Name: "librechat-title", User: pattern(`^Analyze this conversation and provide:\s+1\. The detected language`)},
-		{Name: "librechat-completion-title", User: pattern(`^(?:Provide|Please generate) a concise, 5-word-or-less title for the conversation`)},
+		{Name: "librechat-completion-title", User: pattern(`^Provide a concise, 5-word-or-less title for the conversation`)},
+		{Name: "librechat-older-title", User: pattern(`^Please generate a concise, 5-word-or-less title for the conversation`)},
 		{Name: "librechat-assistant-title", User: pattern(`^Please generate a concise title \(max 40 characters\) for a conversation`)},
 		{Name: "opencode-title", System: pattern(`^You are a title generator\.`)},
 		{Name: "opencode-compaction", System: pattern(`^You are an anchored context summarization assistant`)},
@@ -136,35 +144,46 @@ func (p *Policy) Background(req *chat.Request, o *Options, header func(name stri
 	if p.Mode == Off || o.Query != "" || o.Components != nil || o.Chunks != nil || o.ChunkResult != nil {
 		return ""
 	}
-	for i := range p.Skip.Rules {
-		if r := &p.Skip.Rules[i]; r.matches(req, header) {
-			return r.Name
-		}
+	c := call{req, req.SystemHead(skipHead), req.UserHead(skipHead), header}
+	if rule := c.matched(p.Skip.Rules); rule != "" {
+		return rule
 	}
 	if p.Skip.NoApps || p.RefuseOnFailure || p.RefuseOnPartial || p.Empty() == EmptyRefuse {
 		return ""
 	}
-	for i, known := 0, KnownApps(); i < len(known); i++ {
-		if known[i].matches(req, header) {
-			return known[i].Name
+	return c.matched(KnownApps())
+}
+
+// A call is a request as rules see it.
+type call struct {
+	req          *chat.Request
+	system, user chat.Head
+	header       func(name string) string
+}
+
+// matched returns the name of the first rule that matches, "" if none does.
+func (c *call) matched(rules []SkipRule) string {
+	for i := range rules {
+		if c.matches(&rules[i]) {
+			return rules[i].Name
 		}
 	}
 	return ""
 }
 
 // matches reports whether all conditions of the rule hold.
-func (r *SkipRule) matches(req *chat.Request, header func(name string) string) bool {
-	if r.MaxTokensBelow > 0 && (req.MaxTokens == 0 || req.MaxTokens >= r.MaxTokensBelow) {
+func (c *call) matches(r *SkipRule) bool {
+	if r.MaxTokensBelow > 0 && (c.req.MaxTokens == 0 || c.req.MaxTokens >= r.MaxTokensBelow) {
 		return false
 	}
 	if r.Header != "" {
-		if header == nil {
+		if c.header == nil {
 			return false
 		}
-		value := header(r.Header)
+		value := c.header(r.Header)
 		if value == "" || r.Value != "" && !strings.EqualFold(value, r.Value) {
 			return false
 		}
 	}
-	return (r.System == nil || r.System.matches(req.SystemHead(skipHead))) && (r.User == nil || r.User.matches(req.UserHead(skipHead)))
+	return (r.System == nil || r.System.matches(c.system)) && (r.User == nil || r.User.matches(c.user))
 }

@@ -49,6 +49,7 @@ func TestKnownAppsAreBackground(t *testing.T) {
 		{"open-webui-emoji", "", "Your task is to reflect the speaker's likely facial expression through a fitting emoji. Interpret emotions"},
 		{"librechat-title", "", "Analyze this conversation and provide:\n1. The detected language of the conversation\n2. A concise title"},
 		{"librechat-completion-title", "", "Provide a concise, 5-word-or-less title for the conversation, using title case conventions.\n\nConversation:\nUser: hi"},
+		{"librechat-older-title", "", "Please generate a concise, 5-word-or-less title for the conversation, using its same language"},
 		{"librechat-assistant-title", "", "Please generate a concise title (max 40 characters) for a conversation that starts with:"},
 		{"opencode-title", "You are a title generator. You output ONLY a thread title. Nothing else.", "How long is parental leave?"},
 		{"opencode-compaction-1", "You are a helpful AI assistant tasked with summarizing conversations.\n\nWhen asked", "Summarize the above."},

@@ -59,7 +59,12 @@ func (h Head) Ambiguous() bool { return h.m != nil && h.m.ambiguous }
 // Begins reports whether the text begins with plain, after white space. plain must have no
 // character that JSON writers escape, as nothing is decoded.
 func (h Head) Begins(plain string) bool {
-	for text := range h.raw() {
+	if h.m == nil {
+		return false
+	}
+	for s := range h.r.texts(h.m) {
+		text := s.Of(h.r.Body)
+		text = text[1 : len(text)-1]
 		for len(text) > 0 {
 			if text[0] == ' ' {
 				text = text[1:]
