@@ -146,6 +146,9 @@ type Explained struct {
 // An ExplainedTerm is a term of the index: the stem of a word, or a name as written.
 type ExplainedTerm struct {
 	Text string
+	// Typed is the word of the question that no text has, and for which Text was searched, with
+	// commas between alternatives; "" for other terms.
+	Typed string
 	// Score is what the term adds to the score of a hit. In Explained.Terms it is about what a
 	// text of average length gets for one occurrence; 0 if no text has the term.
 	Score float64

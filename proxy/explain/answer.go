@@ -30,6 +30,7 @@ type Lookup struct {
 // A LookupTerm is a term as indexed and its contribution to a score; 0 if no text contains it.
 type LookupTerm struct {
 	Text  string  `json:"term"`
+	Typed string  `json:"typed,omitempty"` // the word that the term was searched for, as no text has it
 	Score float64 `json:"score"`
 }
 
@@ -116,7 +117,7 @@ func (s *LookupSource) explain(told retrieval.ExplainedHit) {
 
 func termsOf(terms []retrieval.ExplainedTerm) (list []LookupTerm) {
 	for _, t := range terms {
-		list = append(list, LookupTerm{Text: t.Text, Score: t.Score})
+		list = append(list, LookupTerm{Text: t.Text, Typed: t.Typed, Score: t.Score})
 	}
 	return list
 }

@@ -108,7 +108,7 @@ func (b *bases) data() inspector.Data {
 		Model: func(string) model.Model { return model.Model{} },
 		Explainer: func(context.Context, retrieval.Query) (retrieval.Explained, error) {
 			return retrieval.Explained{
-				Floor: 2, Terms: []retrieval.ExplainedTerm{{Text: "week", Score: 3}, {Text: hostile}},
+				Floor: 2, Terms: []retrieval.ExplainedTerm{{Text: "week", Score: 3}, {Text: "months", Typed: "mnoths", Score: 2}, {Text: hostile, Typed: hostile}},
 				Hits: []retrieval.ExplainedHit{{Knowledge: "hr", Doc: "leave.md", Chunk: 25, Terms: []retrieval.ExplainedTerm{{Text: "week", Score: 5.5}}, Document: .5, Arm: "bm25", Words: 6, Cosine: .7, Weight: .3}},
 			}, nil
 		},
@@ -125,6 +125,9 @@ func TestSearchingKnowledge(t *testing.T) {
 	tb.open("/knowledge")
 	eval[bool](tb, `(document.querySelector("#q").value = "How many weeks?") !== null`)
 	tb.do(chromedp.Click(".filter button"), chromedp.WaitVisible(".found"))
+	if text := eval[string](tb, `document.body.innerText`); !strings.Contains(text, "week 3, mnoths → months 2, ") {
+		t.Errorf("what was looked for: %s", text)
+	}
 	rows := eval[[]string](tb, `[...document.querySelectorAll(".found tbody tr")].map((r) => r.innerText.replaceAll(/\s+/g, " "))`)
 	if len(rows) != 4 || !strings.HasPrefix(rows[0], "1 leave.md#25 hr Of leave.md › Part Sixteen weeks. near-duplicate: old.md#0 0.75 6 week 5.5, its document 0.5 words 6, cosine 0.7 (weight 0.3)") || !strings.Contains(rows[3], "out: score 1.0 < 2.0") {
 		t.Errorf("%q", rows)

@@ -26,7 +26,7 @@ import (
 
 // Version is part of every base's generation. Change it with any change that alters the terms of
 // some text.
-const Version = "3"
+const Version = "4"
 
 // maxTerm is the maximum length of a term, in bytes. Longer ones are digests, encoded data and the
 // like, which nobody searches for.
@@ -205,6 +205,9 @@ type Term struct {
 	// Whole is the identifier that the term is a part of, or is; "" for other words. Texts with an
 	// identifier also have its parts.
 	Whole string
+	// Word is the word that the term was made of, as written; "" for an identifier, its parts, and
+	// pairs of characters.
+	Word string
 }
 
 // Question returns the same terms as Terms, with the identifiers that they belong to. Words that
@@ -222,6 +225,9 @@ func (r *Recent) Question(terms []Term, text string) []Term {
 		texts := r.appendTerms(room[:0], tok, k)
 		for _, t := range texts {
 			terms, starts = append(terms, Term{Text: t}), append(starts, s.start)
+			if k == word {
+				terms[len(terms)-1].Word = tok
+			}
 			if strings.Count(t, ".") > 1 {
 				own(terms[from:], starts, s.start) // the 1.2.3 of v1.2.3 is an identifier with a part
 			}

@@ -248,6 +248,9 @@ func isStop(word string) bool {
 		"each", "few", "more", "most", "other", "some", "such", "no", "not", "only", "own", "same", "so",
 		"than", "too", "very", "also", "just", "upon", "via", "per", "yet", "however", "therefore", "thus",
 		"etc", "e.g", "i.e",
+		"whats", "whos", "hows", "whens", "wheres", "whys", "thats", "theres", "heres", "im", "ive", "youre", "youve", "youll",
+		"theyre", "theyve", "theyll", "weve", "hes", "shes", "dont", "doesnt", "didnt", "isnt", "arent", "wasnt", "werent",
+		"hasnt", "havent", "hadnt", "wont", "wouldnt", "shouldnt", "couldnt", "cant", "mustnt",
 		"many", "much", "get", "gets", "got", "getting", "tell", "know", "want", "need", "like", "explain", "show":
 		return true
 	}

@@ -95,7 +95,7 @@ func termsOf(q *retrieval.Query, analysed *analysis.Recent, room []bm25.Term) []
 	terms := room[:0]
 	add := func(text string, weight float64) {
 		for _, t := range analysed.Question(found[:0], text) {
-			terms = append(terms, bm25.Term{Text: t.Text, Weight: weight, Whole: t.Whole})
+			terms = append(terms, bm25.Term{Text: t.Text, Weight: weight, Whole: t.Whole, Word: t.Word})
 		}
 	}
 	add(q.Text, 1)

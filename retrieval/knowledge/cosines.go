@@ -116,14 +116,12 @@ func median(v []float64) float64 {
 
 // strengths returns how strongly each hit is an answer: 1 is the least that is one. trust is
 // extent.trust; the less the cosines are trusted, the more words decide.
-func (f floor) strengths(x *bm25.Index, terms []bm25.Term, hits []fusedHit, trust func(bm25.Ref) float64) []float64 {
-	q := measure(x, terms, nil)
-	least := f.noise * q.scale()
-	q.weigh()
+func (f floor) strengths(e extent, terms []bm25.Term, hits []fusedHit, trust func(bm25.Ref) float64) []float64 {
+	q := measure(e.content.index, terms, nil)
 	out := make([]float64, len(hits))
 	for i, h := range hits {
 		words := 0.0
-		if own := least * q.demand(x, h.Ref); h.words > 0 {
+		if own := f.least(e, &q, h.Ref); h.words > 0 {
 			words = h.words / own
 		}
 		if f.cosines.answer == 0 { // nothing is known of cosines
@@ -140,11 +138,11 @@ func (f floor) strengths(x *bm25.Index, terms []bm25.Term, hits []fusedHit, trus
 // ofFused returns the least score of an answer among fused hits, best first. One of the best hits
 // must be an answer by its own cosine, or by words and cosine together; then lower hits are likely
 // to be about the same subject.
-func (f floor) ofFused(x *bm25.Index, terms []bm25.Term, hits []fusedHit, trust func(bm25.Ref) float64) float64 {
+func (f floor) ofFused(e extent, terms []bm25.Term, hits []fusedHit, trust func(bm25.Ref) float64) float64 {
 	if len(hits) == 0 {
 		return 0
 	}
-	strength := slices.Max(f.strengths(x, terms, hits[:min(len(hits), witnesses)], trust))
+	strength := slices.Max(f.strengths(e, terms, hits[:min(len(hits), witnesses)], trust))
 	if strength < 1 {
 		return hits[0].score / max(strength, leastShared)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index/bm25"
@@ -44,19 +45,36 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		return err
 	}
 	x := e.content.index
+	if terms, err = e.correct(ctx, terms, allowed); err != nil {
+		return err
+	}
 	terms = x.WeighIdentifiers(terms, nil)
 	found, _, err := e.look(ctx, terms, asked, q.Settings.NumCandidates, allowed, nil)
 	if err != nil {
 		return err
 	}
+	var searched []searchedTerm
 	for _, t := range measure(x, terms, nil).terms {
 		term := retrieval.ExplainedTerm{Text: t.text}
 		if t.known {
 			term.Score = t.weight * t.counts
 		}
-		told.Terms = append(told.Terms, term)
+		alone := slices.DeleteFunc(slices.Clone(terms), func(other bm25.Term) bool {
+			return other.Of != t.of || t.of == "" && other.Text != t.text
+		})
+		if t.of != "" {
+			term.Typed, term.Text = word(&alone[0]), ""
+			for _, a := range alone {
+				term.Text += meant(term.Typed, a.Text) + ", "
+			}
+			term.Text = strings.TrimSuffix(term.Text, ", ")
+		}
+		searched = append(searched, searchedTerm{term, alone})
 	}
-	weightiestFirst(told.Terms)
+	slices.SortStableFunc(searched, func(a, b searchedTerm) int { return weightier(a.ExplainedTerm, b.ExplainedTerm) })
+	for _, s := range searched {
+		told.Terms = append(told.Terms, s.ExplainedTerm)
+	}
 	told.Floor = found.floor
 	var byWords []bm25.Hit
 	for i, h := range found.hits {
@@ -64,7 +82,7 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 			byWords = append(byWords, h)
 		}
 	}
-	shares, err := sharesOf(ctx, x, terms, told.Terms[:min(len(told.Terms), mostExplained)], byWords)
+	shares, err := sharesOf(ctx, x, searched[:min(len(searched), mostExplained)], byWords)
 	if err != nil {
 		return err
 	}
@@ -84,36 +102,40 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		if math.Abs(found.Document) <= 1e-9*by.words { // rounded sums
 			found.Document = 0
 		}
-		weightiestFirst(found.Terms)
+		slices.SortStableFunc(found.Terms, weightier)
 		told.Hits = append(told.Hits, found)
 	}
 	return nil
 }
 
+// A searchedTerm is a term with what is searched for it: its repetitions, or its alternatives.
+type searchedTerm struct {
+	retrieval.ExplainedTerm
+	alone []bm25.Term
+}
+
 // sharesOf returns what each term adds to the score of each hit. Scores of terms add up, so this
 // is the score of the hit for that term alone.
-func sharesOf(ctx context.Context, x *bm25.Index, terms []bm25.Term, of []retrieval.ExplainedTerm, hits []bm25.Hit) (map[bm25.Ref][]retrieval.ExplainedTerm, error) {
+func sharesOf(ctx context.Context, x *bm25.Index, terms []searchedTerm, hits []bm25.Hit) (map[bm25.Ref][]retrieval.ExplainedTerm, error) {
 	var found []bm25.Bitmap
 	for _, h := range hits {
 		found = append(found, make([]bm25.Bitmap, max(0, h.Segment+1-len(found)))...)
 		found[h.Segment].Add(h.Text)
 	}
 	shares := make(map[bm25.Ref][]retrieval.ExplainedTerm, len(hits))
-	for _, t := range of {
-		alone := slices.DeleteFunc(slices.Clone(terms), func(other bm25.Term) bool { return other.Text != t.Text })
-		having, err := x.Search(ctx, alone, len(hits), found, nil)
+	for _, t := range terms {
+		having, err := x.Search(ctx, t.alone, len(hits), found, nil)
 		if err != nil {
 			return nil, err
 		}
 		for _, h := range having {
-			shares[h.Ref] = append(shares[h.Ref], retrieval.ExplainedTerm{Text: t.Text, Score: h.Score})
+			shares[h.Ref] = append(shares[h.Ref], retrieval.ExplainedTerm{Text: t.Text, Typed: t.Typed, Score: h.Score})
 		}
 	}
 	return shares, nil
 }
 
-func weightiestFirst(terms []retrieval.ExplainedTerm) {
-	slices.SortStableFunc(terms, func(a, b retrieval.ExplainedTerm) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Text, b.Text))
-	})
+// weightier orders terms by score, highest first.
+func weightier(a, b retrieval.ExplainedTerm) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Text, b.Text))
 }

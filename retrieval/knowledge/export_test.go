@@ -153,3 +153,6 @@ func MiddleSentence(text string) string { return middleSentence(text) }
 
 // Fewest is the fewest trials that a weight is measured from.
 const Fewest = leastTrials
+
+// MostCorrected is the most words of a question that are corrected.
+const MostCorrected = mostCorrected

@@ -20,7 +20,8 @@ import (
 const keptUnions = 16
 
 // A Group searches several embedded bases as one: it answers a query from all bases that the query
-// names, with the ranking, scores and floor of a single base that has exactly their documents.
+// names, with the ranking and scores of a single base that has exactly their documents, and its
+// floor, except that a word does not raise it for the texts of bases that do not have the word.
 //
 // A base that is not indexed yet or is damaged is left out: the result is then partial, and its
 // Bases are those that were searched. It is an error if none is left.
@@ -303,7 +304,7 @@ func (e extent) of(ref bm25.Ref) baseSnapshot { return e.holders[e.base(ref)] }
 
 // base returns the number of the base that contains a text.
 func (e extent) base(ref bm25.Ref) int {
-	if len(e.holders) == 1 {
+	if len(e.holders) <= 1 {
 		return 0
 	}
 	return e.joint.Base(ref)
@@ -363,6 +364,9 @@ func (e *extent) find(ctx context.Context, q *retrieval.Query, terms []bm25.Term
 func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Term, asked *pendingVector, res *retrieval.Result) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
+		return err
+	}
+	if terms, err = e.correct(ctx, terms, allowed); err != nil {
 		return err
 	}
 	var few [fewTerms]bm25.Term
@@ -444,7 +448,7 @@ func (e extent) look(ctx context.Context, terms []bm25.Term, asked *pendingVecto
 
 // byWords returns the result of a search by words alone.
 func (e extent) byWords(terms []bm25.Term, hits []bm25.Hit) found {
-	return found{hits: hits, floor: e.floor.of(e.content.index, terms, hits)}
+	return found{hits: hits, floor: e.floor.of(e, terms, hits)}
 }
 
 // refs returns the ids and current generations of bases.

@@ -119,7 +119,7 @@ func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *pendingVec
 		return f, retrieval.StageEmbed, nil
 	}
 	n := min(len(hits), k)
-	f := found{hits: make([]bm25.Hit, n), arms: make([]hitScores, n), floor: e.floor.ofFused(e.content.index, terms, hits, e.trust)}
+	f := found{hits: make([]bm25.Hit, n), arms: make([]hitScores, n), floor: e.floor.ofFused(e, terms, hits, e.trust)}
 	for i := range f.hits {
 		h := &hits[i]
 		f.hits[i], f.arms[i] = bm25.Hit{Ref: h.Ref, Score: h.score}, hitScores{h.arm(), h.words, h.cosine, h.weight}
@@ -256,9 +256,14 @@ const (
 	noisePart = 0.95
 	// longQuestion is how many terms of a question are measured: the rarest.
 	longQuestion = 24
-	// unknown is the fraction of its weight with which a term counts that is not in the base: it
-	// may indicate another topic, a typo or a synonym.
-	unknown = 0.5
+	// unknownFree is how many unknown words per known one do not raise the floor: they may be
+	// names or synonyms, see unknownWeight.
+	unknownFree = 1.0 / 3
+	// mostUnknown is the factor of an unknown word in a question that has nothing else.
+	mostUnknown = 2
+	// smallTalk is the fraction of its weight with which a conversational word counts that no text
+	// has: it indicates that the question is about nothing.
+	smallTalk = 0.5
 	// fewTexts is the number of texts below which idf cannot tell a rare term from a common one;
 	// there the floor is lowered, so that a text with any term of the question passes.
 	fewTexts = 8
@@ -297,22 +302,31 @@ func floorOf(noise []float64, n int) floor {
 	return floor{noise: min(most, noisePart*noise[len(noise)*noiseRank/noiseQueries])}
 }
 
-// of returns the least score of an answer to the question, on the scale of x's scores. If none of
-// the best hits is an answer, it is above all of them.
-func (f floor) of(x *bm25.Index, terms []bm25.Term, hits []bm25.Hit) float64 {
+// of returns the least score of an answer to the question, on the scale of the extent's scores. If
+// none of the best hits is an answer, it is above all of them.
+func (f floor) of(e extent, terms []bm25.Term, hits []bm25.Hit) float64 {
 	var few [fewTerms]measuredTerm
-	q := measure(x, terms, few[:0])
-	least := f.noise * q.scale()
+	q := measure(e.content.index, terms, few[:0])
 	if len(hits) == 0 {
-		return least
+		return f.noise * q.scale()
 	}
-	q.weigh()
-	for _, h := range hits[:min(len(hits), witnesses)] {
-		if own := least * q.demand(x, h.Ref); h.Score >= own {
+	above := 0.0
+	for i, h := range hits[:min(len(hits), witnesses)] {
+		own := f.least(e, &q, h.Ref)
+		if h.Score >= own {
 			return own * rest
 		}
+		if i == 0 {
+			above = own
+		}
 	}
-	return least * q.demand(x, hits[0].Ref)
+	return above
+}
+
+// least returns the least score with which a text answers a question.
+func (f floor) least(e extent, q *measured, text bm25.Ref) float64 {
+	q.within(e, e.base(text))
+	return f.noise * q.scale() * q.demand(e.content.index, text)
 }
 
 // A measured is a question prepared for the floor: its distinct terms, sorted by text, with their
@@ -320,16 +334,24 @@ func (f floor) of(x *bm25.Index, terms []bm25.Term, hits []bm25.Hit) float64 {
 type measured struct {
 	terms  []measuredTerm
 	needed float64 // sum of topics that an answer must contain, see weigh
+	base   int     // the number of the base that it is measured for, plus 1; 0 before within
 }
 
 type measuredTerm struct {
 	text   string
-	weight float64 // sum over its occurrences
+	of     string   // the word that it is an alternative for, or ""
+	others []string // the word's other alternatives
+	weight float64  // sum over its occurrences
 	idf    float64
 	counts float64 // its factor in scores, apart from weight
 	topic  float64 // its share of the question's topic, see weigh
-	known  bool    // whether any text contains it
+	known  bool    // whether any text contains it; after within, of the base
 	whole  bool    // an identifier
+	across bool    // a pair of characters of two words, see markAcross
+
+	topicality     float64 // see analysis.Topicality
+	conversational bool
+	elsewhere      bool // only texts of other bases contain it
 }
 
 // measure returns the measured question. It uses room if that is large enough.
@@ -340,17 +362,122 @@ func measure(x *bm25.Index, terms []bm25.Term, room []measuredTerm) measured {
 	}
 	q := measured{terms: room[:0]}
 	for _, t := range terms {
-		if n := len(q.terms); n > 0 && q.terms[n-1].text == t.Text {
+		if n := len(q.terms); n > 0 && t.Of == "" && q.terms[n-1].of == "" && q.terms[n-1].text == t.Text {
 			q.terms[n-1].weight += t.Weight
 			continue
 		}
 		means := x.Meaning(t.Text)
-		q.terms = append(q.terms, measuredTerm{
-			text: t.Text, weight: t.Weight, whole: t.Whole != "" && t.Whole == t.Text,
+		if t.Of != "" && q.either(t, means) {
+			continue
+		}
+		m := measuredTerm{
+			text: t.Text, of: t.Of, weight: t.Weight, whole: t.Whole != "" && t.Whole == t.Text,
 			idf: means.IDF, counts: means.Weight, known: means.Known,
-		})
+		}
+		m.topicality, m.conversational = analysis.Topicality(t.Text)
+		q.terms = append(q.terms, m)
 	}
+	q.markAcross()
 	return q
+}
+
+// markAcross marks the pairs of characters that are likely to be the end of one word and the start
+// of the next: texts have the pairs that begin and end there more often. They say nothing about
+// the topic, as the words are counted by the other pairs.
+func (q *measured) markAcross() {
+	var starts, ends map[rune]float64 // the least idf of known pairs that start or end with a character
+	for i := range q.terms {
+		t := &q.terms[i]
+		first, second, ok := analysis.Pair(t.text)
+		if !ok || !t.known {
+			continue
+		}
+		if starts == nil {
+			starts, ends = map[rune]float64{}, map[rune]float64{}
+		}
+		keepLeast(starts, first, t.idf)
+		keepLeast(ends, second, t.idf)
+	}
+	if starts == nil {
+		return
+	}
+	for i := range q.terms {
+		t := &q.terms[i]
+		if first, second, ok := analysis.Pair(t.text); ok {
+			before, had := ends[first]
+			after, has := starts[second]
+			t.across = had && has && max(before, after) < t.idf
+		}
+	}
+}
+
+func keepLeast(m map[rune]float64, at rune, v float64) {
+	if least, ok := m[at]; !ok || v < least {
+		m[at] = v
+	}
+}
+
+// either adds an alternative to the term that has the others of its word, if there is one.
+func (q *measured) either(t bm25.Term, means bm25.Meaning) bool {
+	for i := range q.terms {
+		if m := &q.terms[i]; m.of == t.Of {
+			m.others = append(m.others, t.Text)
+			m.idf, m.counts = min(m.idf, means.IDF), min(m.counts, means.Weight)
+			return true
+		}
+	}
+	return false
+}
+
+// in reports whether a text has the term, or another alternative.
+func (t *measuredTerm) in(x *bm25.Index, text bm25.Ref) bool {
+	return t.known && (x.Has(text, t.text) || slices.ContainsFunc(t.others, func(other string) bool { return x.Has(text, other) }))
+}
+
+// within measures the question for texts of one base: what only others know says nothing about
+// them.
+func (q *measured) within(e extent, base int) {
+	if q.base == base+1 {
+		return
+	}
+	q.base = base + 1
+	for i := range q.terms {
+		if t := &q.terms[i]; len(e.holders) > 1 {
+			was := t.known || t.elsewhere
+			t.known = e.knows(base, t.text) || slices.ContainsFunc(t.others, func(other string) bool { return e.knows(base, other) })
+			t.elsewhere = was && !t.known
+		}
+	}
+	q.weigh()
+}
+
+// knows reports whether a text of a base has a term.
+func (e extent) knows(base int, term string) bool {
+	return e.content.index.ContainsIn(term, func(segment int) bool { return e.joint.Base(bm25.Ref{Segment: segment}) == base })
+}
+
+// unknownWeight returns the fraction of its weight with which a word counts that no text has. Such
+// words must not raise the floor of a question that texts can answer. But if most words are
+// unknown, it is likely about something else.
+func (q measured) unknownWeight() float64 {
+	known, unknown := 0.0, 0.0
+	for i := range q.terms {
+		t := &q.terms[i]
+		switch topic := t.topicality * min(1, t.weight); {
+		case t.whole && t.known:
+			return 0 // an identifier alone says what the question is about
+		case t.conversational, t.across:
+		case t.known:
+			known += topic
+		default:
+			unknown += topic
+		}
+	}
+	if unknown == 0 {
+		return 0
+	}
+	excess := max(0, 1-unknownFree*known/unknown)
+	return mostUnknown * excess * excess
 }
 
 // scale returns the unit for the scores of a question. For long pasted texts only the rarest terms
@@ -359,10 +486,19 @@ func (q measured) scale() float64 {
 	type part struct{ idf, counts float64 }
 	var few [fewTerms]part
 	parts := few[:0]
+	unknown := q.unknownWeight()
 	for i := range q.terms {
 		t := &q.terms[i]
 		w := t.weight
-		if !t.known {
+		switch {
+		case t.across:
+			continue
+		case t.known:
+		case t.conversational:
+			w *= smallTalk
+		case t.elsewhere:
+			w *= min(1, unknown)
+		default:
 			w *= unknown
 		}
 		parts = append(parts, part{w * t.idf, w * t.counts})
@@ -387,16 +523,21 @@ func (q *measured) weigh() {
 	answerable, joined := 0.0, 0.0 // what some text contains: of the question itself, and of earlier turns
 	for i := range q.terms {
 		t := &q.terms[i]
-		topic, conversational := analysis.Topicality(t.text)
-		topic *= min(1, t.weight)
+		topic := t.topicality * min(1, t.weight)
+		if t.of != "" {
+			topic *= correctedTopic
+		}
 		if t.whole && t.known {
 			topic = enough // an identifier alone says what the question is about
 		}
+		if t.across {
+			topic = 0
+		}
 		t.topic = topic
-		if !conversational {
+		if !t.conversational {
 			all += topic
 			switch {
-			case t.weight >= 1:
+			case t.weight >= 1 || t.of != "" && t.weight >= correctedWeight:
 				own += topic
 				if t.known {
 					answerable += topic
@@ -417,7 +558,7 @@ func (q *measured) weigh() {
 func (q measured) demand(x *bm25.Index, text bm25.Ref) float64 {
 	shared := leastShared
 	for i := range q.terms {
-		if t := &q.terms[i]; t.known && x.Has(text, t.text) {
+		if t := &q.terms[i]; t.in(x, text) {
 			shared += t.topic
 		}
 	}

@@ -117,7 +117,11 @@ func armsOf(told *retrieval.ExplainedHit) string {
 // contains has no score.
 func parts(terms []retrieval.ExplainedTerm, wide int) (list []string) {
 	for _, t := range terms {
-		part := terminal.Fit(t.Text, wide-12)
+		text := t.Text
+		if t.Typed != "" {
+			text = t.Typed + " → " + t.Text
+		}
+		part := terminal.Fit(text, wide-12)
 		if t.Score > 0 {
 			part += fmt.Sprintf(" %.2f", t.Score)
 		} else {

@@ -54,6 +54,14 @@ func TestTermLines(t *testing.T) {
 	}
 }
 
+// A misspelled word is shown with what was searched instead.
+func TestTypedTerms(t *testing.T) {
+	got := lines(parts([]retrieval.ExplainedTerm{{Text: "payments", Typed: "paymnets", Score: 1.5}}, 60), 60)
+	if len(got) != 1 || got[0] != "paymnets → payments 1.50" {
+		t.Errorf("%q", got)
+	}
+}
+
 // Reranked and graded candidates are listed in that order, with their scores.
 func TestCandidatesReranked(t *testing.T) {
 	source := func(doc string, relevance, rerank float64) retrieval.Source {

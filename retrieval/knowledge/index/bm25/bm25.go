@@ -220,6 +220,16 @@ type termStats struct {
 	average float64  // average length of a text up to which the bounds in entries hold
 	in      []entry  // by segment
 	few     [1]entry // memory for in
+
+	merged [][]posting // by segment, of a term that stands for several, see either; else nil
+}
+
+// postings returns the postings of the term in a segment that contains it.
+func (k *termStats) postings(x *Index, segment int) []posting {
+	if k.merged != nil {
+		return k.merged[segment]
+	}
+	return x.views[segment].segment.of(k.in[segment].id)
 }
 
 // An entry is a term in a segment.

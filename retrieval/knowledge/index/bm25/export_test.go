@@ -83,3 +83,18 @@ func (x *Index) Again(terms []Term, before *Best, change *Change) (Best, bool) {
 
 // Searchers returns how many goroutines search for a question.
 func (x *Index) Searchers(terms []Term) int { return searchers(x, x.weigh(terms, nil, nil)) }
+
+// MostNear is how many terms Nearest finds.
+const MostNear = mostNear
+
+// Respell makes the spellings of all segments again and returns the number of terms in them.
+func (x *Index) Respell() (terms int) {
+	for i := range x.views {
+		s := x.views[i].segment
+		s.speller.made.Store(nil)
+		for _, same := range s.spellings() {
+			terms += len(same.terms)
+		}
+	}
+	return terms
+}

@@ -134,7 +134,7 @@ func (sc *scratch) open(x *Index, segment int, q question) {
 	sc.lists = sc.lists[:0]
 	for _, t := range q {
 		if in := t.in[segment]; in.texts > 0 {
-			sc.lists = append(sc.lists, list{sc.segment.of(in.id), t.factor, int64(t.factor*in.most*slack) + 1})
+			sc.lists = append(sc.lists, list{t.postings(x, segment), t.factor, int64(t.factor*in.most*slack) + 1})
 		}
 	}
 	if len(sc.norms) > fewTexts {

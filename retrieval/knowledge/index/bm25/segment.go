@@ -37,6 +37,7 @@ type Segment struct {
 	offsets     []uint32 // bytes of term t in strings: offsets[t] to offsets[t+1]
 	strings     []byte
 	heads       []uint64 // see headsOf
+	speller     speller
 }
 
 // Len returns the number of texts, including dead ones.

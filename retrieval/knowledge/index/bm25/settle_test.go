@@ -19,11 +19,11 @@ func TestSettle(t *testing.T) {
 	}
 	plain := []bm25.Term{{Text: "plain", Weight: 1}}
 	f(plain, plain)
-	f([]bm25.Term{{"pay", .3, "pay-4021"}, {"4021", .3, "pay-4021"}, {"pay-4021", 1.5, "pay-4021"}, {"text", 1, ""}},
-		[]bm25.Term{{"pay", 1, "pay-4021"}, {"4021", 1, "pay-4021"}, {"pay-4021", 1, "pay-4021"}, {"text", 1, ""}})
-	f([]bm25.Term{{"pay", .2, "pay-4022"}, {"4022", .2, "pay-4022"}}, // in no text
-		[]bm25.Term{{"pay", .2, "pay-4022"}, {"4022", .2, "pay-4022"}, {"pay-4022", .2, "pay-4022"}})
-	f([]bm25.Term{{"vec", 1, "vec::with_capacity"}, {"capac", .3, "with_capacity"}, {"with_capacity", 1.5, "vec::with_capacity"}},
-		[]bm25.Term{{"vec", 1, "vec::with_capacity"}, {"capac", 1, "with_capacity"}, {"with_capacity", 1, "vec::with_capacity"}, {"vec::with_capacity", 1, "vec::with_capacity"}})
-	f([]bm25.Term{{"e0382", 1, "e0382"}}, []bm25.Term{{"e0382", 1, "e0382"}}) // no parts that could replace it
+	f([]bm25.Term{{Text: "pay", Weight: .3, Whole: "pay-4021"}, {Text: "4021", Weight: .3, Whole: "pay-4021"}, {Text: "pay-4021", Weight: 1.5, Whole: "pay-4021"}, {Text: "text", Weight: 1, Whole: ""}},
+		[]bm25.Term{{Text: "pay", Weight: 1, Whole: "pay-4021"}, {Text: "4021", Weight: 1, Whole: "pay-4021"}, {Text: "pay-4021", Weight: 1, Whole: "pay-4021"}, {Text: "text", Weight: 1, Whole: ""}})
+	f([]bm25.Term{{Text: "pay", Weight: .2, Whole: "pay-4022"}, {Text: "4022", Weight: .2, Whole: "pay-4022"}}, // in no text
+		[]bm25.Term{{Text: "pay", Weight: .2, Whole: "pay-4022"}, {Text: "4022", Weight: .2, Whole: "pay-4022"}, {Text: "pay-4022", Weight: .2, Whole: "pay-4022"}})
+	f([]bm25.Term{{Text: "vec", Weight: 1, Whole: "vec::with_capacity"}, {Text: "capac", Weight: .3, Whole: "with_capacity"}, {Text: "with_capacity", Weight: 1.5, Whole: "vec::with_capacity"}},
+		[]bm25.Term{{Text: "vec", Weight: 1, Whole: "vec::with_capacity"}, {Text: "capac", Weight: 1, Whole: "with_capacity"}, {Text: "with_capacity", Weight: 1, Whole: "vec::with_capacity"}, {Text: "vec::with_capacity", Weight: 1, Whole: "vec::with_capacity"}})
+	f([]bm25.Term{{Text: "e0382", Weight: 1, Whole: "e0382"}}, []bm25.Term{{Text: "e0382", Weight: 1, Whole: "e0382"}}) // no parts that could replace it
 }

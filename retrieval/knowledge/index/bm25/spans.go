@@ -58,8 +58,8 @@ func addTo(x *Index, spans []span, t weightedTerm) {
 		s := &spans[i]
 		if s.Segment != segment {
 			segment, left = s.Segment, nil
-			if in := t.in[segment]; in.texts > 0 {
-				left = x.views[segment].segment.of(in.id)
+			if t.in[segment].texts > 0 {
+				left = t.postings(x, segment)
 			}
 		}
 		left = left[seek(left, uint32(s.First)):]

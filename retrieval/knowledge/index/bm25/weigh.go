@@ -11,6 +11,12 @@ type Term struct {
 	Text   string
 	Weight float64 // 1 for plain BM25; not negative
 	Whole  string  // the identifier that it is or is a part of, for WeighIdentifiers; may be ""
+	// Word is the word of the question that the term was made of; "" for parts and pairs.
+	Word string
+	// Of, unless "", is a word that the term is an alternative for. The alternatives of one word
+	// have one weight and count as one term: the most common of them, as often as a text has the
+	// one that it has most.
+	Of string
 }
 
 // maxTerms limits the terms of one search. Of a longer question the rarest are used: they tell
@@ -36,12 +42,16 @@ func (x *Index) weigh(terms []Term, change *Change, room question) question {
 		terms = slices.Clone(terms)
 		slices.SortStableFunc(terms, ByText)
 	}
-	q, weight := room[:0], 0.0
+	q, weight, alternatives := room[:0], 0.0, false
 	for i, t := range terms {
+		if t.Of != "" {
+			alternatives = true
+			continue
+		}
 		if t.Weight > 0 {
 			weight += t.Weight
 		}
-		if i+1 < len(terms) && terms[i+1].Text == t.Text {
+		if i+1 < len(terms) && terms[i+1].Text == t.Text && terms[i+1].Of == "" {
 			continue
 		}
 		if weight > 0 {
@@ -51,8 +61,87 @@ func (x *Index) weigh(terms []Term, change *Change, room question) question {
 		}
 		weight = 0
 	}
+	if alternatives {
+		q = x.weighAlternatives(terms, q)
+	}
 	slices.SortStableFunc(q, func(a, b weightedTerm) int { return cmp.Compare(b.factor, a.factor) })
 	return q[:min(len(q), maxTerms)]
+}
+
+// weighAlternatives appends a weighted term for each word that terms has alternatives for.
+func (x *Index) weighAlternatives(terms []Term, q question) question {
+	var words []string
+	for _, t := range terms {
+		if t.Of == "" || t.Weight <= 0 || slices.Contains(words, t.Of) {
+			continue
+		}
+		words = append(words, t.Of)
+		var known []*termStats
+		for _, other := range terms {
+			if k := x.look(other.Text, nil); other.Of == t.Of && k.texts > 0 {
+				known = append(known, k)
+			}
+		}
+		if len(known) > 0 {
+			k := x.either(known)
+			q = append(q, weightedTerm{k, min(float32(t.Weight*k.weight*(k1+1)*unit), x.mostFactor())})
+		}
+	}
+	return q
+}
+
+// mostEither is the most postings of alternatives that are merged; of words with more only the
+// first is searched.
+const mostEither = 1 << 18
+
+// either returns a term that stands for several. There is at least one.
+func (x *Index) either(terms []*termStats) *termStats {
+	all := 0
+	for _, k := range terms {
+		all += k.texts
+	}
+	if len(terms) == 1 || all > mostEither {
+		return terms[0]
+	}
+	k := *terms[0]
+	k.in, k.merged = make([]entry, len(x.views)), make([][]posting, len(x.views))
+	k.texts = min(all, x.texts)
+	for _, other := range terms[1:] {
+		k.idf, k.weight = min(k.idf, other.idf), min(k.weight, other.weight)
+	}
+	for i := range x.views {
+		e := &k.in[i]
+		for _, other := range terms {
+			in := other.in[i]
+			if in.texts == 0 {
+				continue
+			}
+			postings := other.postings(x, i)
+			if k.merged[i] == nil {
+				k.merged[i] = postings
+			} else {
+				k.merged[i] = mergePostings(k.merged[i], postings)
+			}
+			e.texts, e.most = e.texts+in.texts, max(e.most, in.most)
+		}
+	}
+	return &k
+}
+
+// mergePostings returns the texts of both lists, with the greater frequency.
+func mergePostings(a, b []posting) []posting {
+	merged := make([]posting, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch x, y := a[0], b[0]; {
+		case x.text() < y.text():
+			merged, a = append(merged, x), a[1:]
+		case x.text() > y.text():
+			merged, b = append(merged, y), b[1:]
+		default:
+			merged, a, b = append(merged, max(x, y)), a[1:], b[1:]
+		}
+	}
+	return append(append(merged, a...), b...)
 }
 
 // mostFactor is the greatest factor of a term, such that the sum of maxTerms of them fits into the
