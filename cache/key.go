@@ -19,7 +19,7 @@ import (
 
 // schema is the version of keys and values. It changes with either, so that two releases that
 // share a store never read each other's entries.
-const schema = 7
+const schema = 8
 
 // A Kind says what the entries of a cache hold. It is a metric label.
 type Kind string
@@ -70,6 +70,8 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	b = binary.AppendVarint(b, int64(q.Settings.TopK))
 	b = binary.AppendVarint(b, int64(q.Settings.NumCandidates))
 	b = binary.AppendVarint(b, int64(q.Settings.MaxPerDocument))
+	b = binary.AppendVarint(b, int64(q.Settings.MaxVariants))
+	b = retrieval.AppendString(b, string(q.Settings.Versions))
 	b = retrieval.AppendFloat(b, q.Settings.ScoreThreshold)
 	b = retrieval.AppendFloat(b, q.Settings.DenseWeight)
 	b = binary.AppendVarint(b, int64(q.Settings.Deadline))

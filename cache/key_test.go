@@ -95,6 +95,7 @@ func everything() retrieval.Query {
 	q := question("how long")
 	q.Further = []string{"how many weeks", "how many days"}
 	q.Settings.Fusion = retrieval.FusionRanks
+	q.Settings.Versions = retrieval.VersionsAll
 	q.Reranking = &retrieval.Reranking{RerankSettings: retrieval.RerankSettings{
 		Upstream: "scorer", Address: "https://scorer.test", Model: "m", Dialect: "cohere", Documents: 50, Threshold: 0.5, Timeout: 2e9,
 	}}

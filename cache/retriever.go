@@ -312,9 +312,9 @@ func sizeOf(r retrieval.Result) int {
 
 func stringsOf(s *retrieval.Source) int {
 	if s.At.Kept {
-		return len(s.Doc) / 4
+		return len(s.Doc)/4 + len(s.Date)
 	}
-	return len(s.Doc) + len(s.Name) + len(s.Section) + len(s.Text) + len(s.Before) + len(s.After) + len(s.Sketch)
+	return len(s.Doc) + len(s.Date) + len(s.Name) + len(s.Section) + len(s.Text) + len(s.Before) + len(s.After) + len(s.Sketch)
 }
 
 // A decoder reads a body.
@@ -420,6 +420,7 @@ func (e *encoder) source(b []byte, s *retrieval.Source) []byte {
 	scores := retrieval.Scores{Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, RerankScore: s.RerankScore, GradeScore: s.GradeScore}
 	b = scores.Append(b, e.floor)
 	b = append(b, byte(max(0, slices.Index(grades[:], s.Grade))))
+	b = retrieval.AppendString(b, s.Date)
 	if b = s.At.Append(b); s.At.Kept {
 		return b
 	}
@@ -440,7 +441,7 @@ func (d *decoder) source(s *retrieval.Source) {
 		d.Fail()
 		return
 	}
-	s.Grade = grades[grade]
+	s.Grade, s.Date = grades[grade], d.String()
 	if s.At = retrieval.ReadPlace(&d.BinaryReader); s.At.Kept {
 		return
 	}

@@ -24,6 +24,7 @@ type candidate struct {
 	judged    bool    // scored by a Reranker
 	further   bool    // found by a query of a plan
 	text      *content
+	dossier
 }
 
 // A fell is an excluded candidate and the reason.
@@ -71,7 +72,7 @@ func (c *candidate) result() Source {
 	} else {
 		src = Source{Type: typeRAG, Knowledge: c.knowledge, Score: c.own, Arm: c.hit.Arm, ByArm: c.hit.ByArm, At: c.hit.At}
 	}
-	src.Relevance, src.RerankScore = c.relevance, c.rerankScore()
+	src.Relevance, src.RerankScore, src.Date = c.relevance, c.rerankScore(), c.date()
 	return src
 }
 
@@ -133,6 +134,7 @@ type Label struct {
 	Doc           []byte // id of the document in its base
 	Chunk         int    // ordinal of the chunk in its document, from 0
 	Name, Section []byte // of the document; the heading path below it
+	Attributes    []byte // of the document, as JSON; nil if the engine has none
 }
 
 // An Explained tells why a search of some bases found its hits. Its scores are comparable only
@@ -219,7 +221,9 @@ type ExcludeReason string
 // The reasons for which a candidate is not among the sources of a search.
 const (
 	ExcludedScore    ExcludeReason = "score"        // below the threshold
-	ExcludedDup      ExcludeReason = "duplicate"    // Jaccard >= 0.8 with a better one, named by Detail
+	ExcludedDup      ExcludeReason = "duplicate"    // says the same as a better one, named by Detail
+	ExcludedVariant  ExcludeReason = "variant"      // enough variants of the text are sources
+	ExcludedVersion  ExcludeReason = "version"      // an older version of a document, named by Detail
 	ExcludedDocument ExcludeReason = "per_document" // limit per document reached
 	ExcludedTopK     ExcludeReason = "top_k"        // list was full
 	ExcludedRerank   ExcludeReason = "rerank"       // below the threshold of the Reranker

@@ -68,11 +68,11 @@ func (f ExcludedList) Bytes() int { return len(f.list) + len(f.names) }
 type excludedCounts [NumExcludeReasons]uint32
 
 // NumExcludeReasons is the number of reasons.
-const NumExcludeReasons = 7
+const NumExcludeReasons = 9
 
 // ExcludeReasons returns all reasons; "" stands for an unknown one.
 func ExcludeReasons() [NumExcludeReasons]ExcludeReason {
-	return [NumExcludeReasons]ExcludeReason{"", ExcludedScore, ExcludedDup, ExcludedDocument, ExcludedTopK, ExcludedRerank, ExcludedGrade}
+	return [NumExcludeReasons]ExcludeReason{"", ExcludedScore, ExcludedDup, ExcludedDocument, ExcludedTopK, ExcludedRerank, ExcludedGrade, ExcludedVariant, ExcludedVersion}
 }
 
 func numberOf(reason ExcludeReason) int {

@@ -141,6 +141,18 @@ func (p *Pipeline) borrowRoom(q *Query) *scratch {
 	return in
 }
 
+// asked returns the question with all that joins the search.
+func (q *Query) asked() string {
+	all := q.Text
+	for _, turn := range q.Previous {
+		all += "\n" + turn.Text
+	}
+	for _, further := range q.Further {
+		all += "\n" + further
+	}
+	return all
+}
+
 // choose calls selection.choose with pooled memory.
 func (p *Pipeline) choose(ctx context.Context, answers []answer, q *Query, res *Result) error {
 	sel, _ := p.selections.Get().(*selection)
@@ -149,6 +161,7 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q *Query, res *
 	}
 	sel.settings, sel.whole, sel.terms, sel.reranking = q.Settings, p.Unfiltered, p.Terms, q.Reranking
 	sel.graded = q.Grading.byRerank()
+	sel.question.asked = q.asked()
 	if q.Reranking != nil {
 		sel.query = q.rerankQuery()
 	}

@@ -36,6 +36,7 @@ type Settings struct {
 	TopK           int           // maximum number of sources in the answer
 	NumCandidates  int           // chunks requested from each base, or from all joint bases together
 	MaxPerDocument int           // maximum number of chunks of one document
+	MaxVariants    int           // maximum number of chunks that differ only in numbers, names and the like; those that the question names do not count
 	ScoreThreshold float64       // minimum score in every base; AutoThreshold: each base's own
 	Deadline       time.Duration // from the start of the search; only what has arrived by then is used
 
@@ -45,6 +46,8 @@ type Settings struct {
 	// Fusion is how word and vector results are merged into one list, and so are the results of
 	// several engines or queries.
 	Fusion Fusion `json:",omitempty"`
+	// Versions says which versions of a document become sources.
+	Versions Versions `json:",omitempty"`
 	// Thresholds replace the calibrated floor of single bases. They must not be modified. A
 	// ScoreThreshold of 0 or more takes precedence over them.
 	Thresholds []Threshold `json:",omitempty"`
@@ -61,9 +64,9 @@ type Threshold struct {
 const AutoThreshold = -1
 
 // DefaultSettings returns 6 sources out of 50 candidates, at most 3 per document, the calibrated
-// threshold and a deadline of 300 ms.
+// threshold and a deadline of 300 ms; at most 3 variants, and the newest version.
 func DefaultSettings() Settings {
-	return Settings{TopK: 6, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: AutoThreshold, Deadline: 300 * time.Millisecond}
+	return Settings{TopK: 6, NumCandidates: 50, MaxPerDocument: 3, MaxVariants: 3, ScoreThreshold: AutoThreshold, Deadline: 300 * time.Millisecond}
 }
 
 // DefaultDenseWeight is the weight of vector scores where neither a policy nor a measurement sets
@@ -120,6 +123,7 @@ type Source struct {
 	Chunk       int    // ordinal of the chunk in its document, from 0
 	Name        string // title of the document
 	Section     string // heading path below the title, joined by " > "; "" at the top
+	Date        string // YYYY, YYYY-MM or YYYY-MM-DD, if it is one of several versions of a document that were found; "" from an engine
 	Text        string // what the model reads, neutralised, without leading or trailing blank lines
 	Before      string // text of the previous chunk of the document, optional context; "" at the start
 	After       string // text of the next chunk, likewise
@@ -302,6 +306,12 @@ func (s Settings) orDefaults() Settings {
 	s.NumCandidates = max(s.NumCandidates, s.TopK)
 	if s.MaxPerDocument <= 0 {
 		s.MaxPerDocument = d.MaxPerDocument
+	}
+	if s.MaxVariants <= 0 {
+		s.MaxVariants = d.MaxVariants
+	}
+	if s.Versions != VersionsAll && s.Versions != VersionsOff {
+		s.Versions = VersionsNewest
 	}
 	if math.IsNaN(s.ScoreThreshold) || s.ScoreThreshold < 0 {
 		s.ScoreThreshold = AutoThreshold

@@ -112,6 +112,7 @@ type selection struct {
 	reranking *Reranking // nil: no reranking
 	graded    bool       // rerank scores are needed for grading, even if there is nothing to order
 	query     string     // query text for the Reranker
+	question  question
 
 	answers    answers
 	marked     []Hit        // sources whose texts the engine keeps
@@ -120,12 +121,15 @@ type selection struct {
 	chosen     []*candidate
 	excluded   []exclusion
 	writer     excludedWriter
-	sources    []*Source // scratch: sources to read from one engine
-	groups     []group   // of all candidates, best first; never grows beyond its capacity
-	keys       []key     // of the best of each group
-	glances    []glance  // likewise
-	doubtful   bool      // glances do not decide: a chosen one is not the best, or a text is no hit
-	beyond     string    // detail of candidates after the list was full
+	sources    []*Source    // scratch: sources to read from one engine
+	groups     []group      // of all candidates, best first; never grows beyond its capacity
+	keys       []key        // of the best of each group
+	glances    []glance     // likewise
+	doubtful   bool         // glances do not decide: a chosen one is not the best, or a text is no hit
+	beyond     string       // detail of candidates after the list was full
+	labelled   []*candidate // scratch: candidates of one engine
+	hits       []*Hit       // scratch: their hits
+	heads      []int        // indices in ranked of the first of each family
 }
 
 // A key tells different texts apart without reading them.
@@ -156,10 +160,13 @@ func (s *selection) reset() {
 	clear(s.groups)
 	clear(s.marked)
 	clear(s.sources[:cap(s.sources)])
+	clear(s.labelled[:cap(s.labelled)])
+	clear(s.hits[:cap(s.hits)])
 	s.writer.reset()
 	*s = selection{
 		marked: s.marked[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], excluded: s.excluded[:0],
 		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], writer: s.writer, sources: s.sources[:0],
+		labelled: s.labelled[:0], hits: s.hits[:0], heads: s.heads[:0],
 	}
 }
 
@@ -184,6 +191,11 @@ func (s *selection) add(c *candidate) {
 		s.drop(c, ExcludedDup, s.duplicateOf(c, g.chosen))
 	case g.listed:
 		s.drop(c, ExcludedDup, s.duplicateOf(c, g.best))
+	case c.newer != nil && slices.Contains(s.chosen, c.newer):
+		doc, _ := s.answers.identity(c.newer)
+		s.drop(c, ExcludedVersion, "older version of "+doc)
+	case s.variantsOf(c) >= s.settings.MaxVariants:
+		s.drop(c, ExcludedVariant, fmt.Sprintf("%d variants of it already", s.settings.MaxVariants))
 	case s.ofDocument(c) >= s.settings.MaxPerDocument:
 		doc, _ := s.answers.identity(c)
 		s.drop(c, ExcludedDocument, fmt.Sprintf("%d of %s already", s.settings.MaxPerDocument, doc))
@@ -197,6 +209,19 @@ func (s *selection) add(c *candidate) {
 		g.chosen, s.doubtful = c, s.doubtful || g.best != c
 		s.chosen = append(s.chosen, c)
 	}
+}
+
+// variantsOf counts the chosen variants of a candidate that the question does not name.
+func (s *selection) variantsOf(c *candidate) (n int) {
+	if c.family == 0 || c.named > 0 {
+		return 0
+	}
+	for _, other := range s.chosen {
+		if other.family == c.family {
+			n++
+		}
+	}
+	return n
 }
 
 // duplicateOf returns the detail of c, a duplicate of better.
@@ -240,10 +265,13 @@ func (s *selection) likeChosen(g *group, c *candidate) bool {
 // fewTerms is the number of terms up to which term sets are compared exactly, if they are known.
 const fewTerms = 16
 
-// alike reports whether the texts of two candidates are duplicates. Sketches made by engines give
-// an estimate, see Sketcher; if both sketches were made here, the terms decide in all but clear
-// cases.
-func (s *selection) alike(a, b *candidate) bool {
+// alike reports whether the texts of two candidates are duplicates.
+func (s *selection) alike(a, b *candidate) bool { return s.similar(a, b) && !s.distinguished(a, b) }
+
+// similar reports whether the texts of two candidates have nearly the same terms. Sketches made by
+// engines give an estimate, see Sketcher; if both sketches were made here, the terms decide in all
+// but clear cases.
+func (s *selection) similar(a, b *candidate) bool {
 	x, y := s.sketchOf(a), s.sketchOf(b)
 	if a.text == nil || b.text == nil || !a.text.made || !b.text.made {
 		return x.Similar(y)
@@ -319,7 +347,7 @@ func (s *selection) tells(knowledge string) bool {
 // with an empty Doc is a document of its own. terms returns the content terms of a text.
 func Choose(sources []Source, maxPerDocument int, terms func(text string) []string) (res Result, err error) {
 	n := len(sources)
-	s := selection{given: true, terms: terms, settings: Settings{TopK: n, NumCandidates: n, MaxPerDocument: maxPerDocument, ScoreThreshold: AutoThreshold}}
+	s := selection{given: true, terms: terms, settings: Settings{TopK: n, NumCandidates: n, MaxPerDocument: maxPerDocument, MaxVariants: n, ScoreThreshold: AutoThreshold}}
 	err = s.choose(context.Background(), []answer{{res: Result{Sources: sources}}}, &res)
 	return res, err
 }
@@ -333,6 +361,9 @@ func (s *selection) choose(ctx context.Context, answers []answer, res *Result) e
 	}
 	reranked, err := s.rerank(ctx, answers)
 	if err != nil {
+		return err
+	}
+	if err := s.arrange(); err != nil {
 		return err
 	}
 	s.groups = slices.Grow(s.groups, len(s.ranked)) // pointers into it must stay valid

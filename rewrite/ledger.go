@@ -102,6 +102,7 @@ type SourceEntry struct {
 	Chunk     int                 `json:"chunk"`
 	Name      string              `json:"name"`
 	Section   string              `json:"section,omitempty"`
+	Date      string              `json:"date,omitempty"` // if it is one of several versions of a document
 	Score     float64             `json:"score"`
 	Relevance float64             `json:"relevance"`              // Score on a scale from 0 to 1 shared by all bases; 0.5 is the calibrated minimum
 	Arm       retrieval.Arm       `json:"arm,omitempty"`          // the search arm that contributed most, if the base is searched by several
@@ -191,7 +192,7 @@ type Ledger struct {
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
-	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
+	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Date: s.Date, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
 }
 
 // WithExcluded returns the ledger with the excluded candidates added to Sources and ChunkSources

@@ -226,6 +226,7 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 	}
 	notice := empty && j.policy.Empty() == EmptyNotice
 	j.rulesInBlock = j.rulesGoInBlock(len(sources) > 0 || notice)
+	j.dated = j.policy.shows("date") && slices.ContainsFunc(sources, func(s retrieval.Source) bool { return s.Date != "" })
 	if len(sources) == 0 && !notice && !j.rulesInBlock && len(j.policy.Components) == 0 {
 		res.Outcome = Untouched
 		return j.leftOut(found, &fitResult{components: []ComponentEntry{}, sources: []SourceEntry{}, exact: true})
@@ -326,6 +327,7 @@ type job struct {
 	plan         plan
 	fitted       fitResult // result of plan
 	fitCached    bool      // the result of an equal request was reused
+	dated        bool      // sources show dates
 	rulesInBlock bool      // the rules are placed in the block, not in the sources element
 }
 

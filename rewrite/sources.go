@@ -223,12 +223,12 @@ type renderedSource struct {
 
 // A shownSource holds the fields of a source that its rendering depends on.
 type shownSource struct {
-	kind, knowledge, doc, name, section, text string
-	tokens                                    int
+	kind, knowledge, doc, name, section, date, text string
+	tokens                                          int
 }
 
 func shown(src *retrieval.Source) shownSource {
-	return shownSource{src.Type, src.Knowledge, src.Doc, src.Name, src.Section, src.Text, src.Tokens}
+	return shownSource{src.Type, src.Knowledge, src.Doc, src.Name, src.Section, src.Date, src.Text, src.Tokens}
 }
 
 // hash covers only what identifies a chunk, because hashing its text takes longer.

@@ -193,7 +193,7 @@ func (s *Style) Head(src *retrieval.Source, id int, ours tags.Vocabulary) string
 		return s.plainHead(src, id, ours)
 	}
 	head := ours.AppendOpen(make([]byte, 0, 192), tags.Source{
-		ID: id, Type: src.Type, KB: src.Knowledge, Doc: src.Doc, Name: src.Name, Section: src.Section,
+		ID: id, Type: src.Type, KB: src.Knowledge, Doc: src.Doc, Name: src.Name, Section: src.Section, Date: src.Date,
 	}, s.SourceAttributes)
 	return string(append(head, '\n'))
 }
@@ -204,7 +204,7 @@ func (s *Style) plainHead(src *retrieval.Source, id int, ours tags.Vocabulary) s
 	line := append(strconv.AppendInt([]byte{'['}, int64(id), 10), ']')
 	shown := func(attribute string) bool { return slices.Contains(s.SourceAttributes, attribute) }
 	behind := " "
-	for _, part := range [...]struct{ attribute, value, behind string }{{"name", src.Name, " > "}, {"section", src.Section, " "}} {
+	for _, part := range [...]struct{ attribute, value, behind string }{{"name", src.Name, " > "}, {"section", src.Section, ", "}, {"date", src.Date, " "}} {
 		if part.value != "" && shown(part.attribute) {
 			line = ours.AppendLine(append(line, behind...), part.value)
 			behind = part.behind
@@ -296,6 +296,15 @@ func newFixedTexts(j *job, notice bool) *fixedTexts {
 		d = p.BareDelimiters()
 	case j.rulesInBlock:
 		inBlock, inElement = inElement, ""
+	}
+	if j.dated && !p.NoRules {
+		if inTemplate != "" {
+			inTemplate = strings.Replace(inTemplate, ruleYield, ruleNewest+ruleYield, 1)
+		} else if before, yield, ok := strings.Cut(inElement, ruleYield); ok {
+			inElement = before + ruleNewest + ruleYield + yield
+		} else {
+			inElement = strings.TrimSpace(ruleNewest) + "\n"
+		}
 	}
 	if notice {
 		inElement = noticeEmpty

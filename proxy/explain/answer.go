@@ -41,6 +41,7 @@ type LookupSource struct {
 	Chunk     int             `json:"chunk"`
 	Name      string          `json:"name"`
 	Section   string          `json:"section,omitempty"`
+	Date      string          `json:"date,omitempty"` // if it is one of several versions of a document
 	Score     float64         `json:"score"`
 	Relevance float64         `json:"relevance"`              // of the score, comparable across bases, from 0 to 1
 	Arm       retrieval.Arm   `json:"arm,omitempty"`          // the arm that contributed most, if the base is searched by several
@@ -84,7 +85,7 @@ func NewLookup(res *retrieval.Result) Lookup {
 
 func sourceOf(s *retrieval.Source) LookupSource {
 	return LookupSource{
-		Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance,
+		Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Date: s.Date, Score: s.Score, Relevance: s.Relevance,
 		Arm: s.Arm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore, Text: s.Text,
 	}
 }

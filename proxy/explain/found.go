@@ -54,7 +54,8 @@ func (f *SearchResult) Candidates() []*Candidate {
 		}
 		all[at].Duplicates = append(all[at].Duplicates, retrieval.ExcludedSource(x))
 	}
-	if f.Reranked == nil && f.Graded == nil && f.Settings.Fusion == retrieval.FusionScores { // otherwise they are ranked already
+	byRelevance := slices.IsSortedFunc(f.Sources, func(a, b retrieval.Source) int { return cmp.Compare(b.Relevance, a.Relevance) })
+	if f.Reranked == nil && f.Graded == nil && f.Settings.Fusion == retrieval.FusionScores && byRelevance { // otherwise they are ranked already, or versions stand first
 		slices.SortStableFunc(all, func(a, b *Candidate) int { return cmp.Compare(b.Relevance, a.Relevance) })
 	}
 	for _, c := range all {
@@ -135,6 +136,12 @@ func LookupStages(res *retrieval.Result) []LookupStage {
 	}
 	add("threshold", retrieval.ExcludedScore)
 	add("duplicates", retrieval.ExcludedDup)
+	if res.Excluded.Count(retrieval.ExcludedVersion) > 0 {
+		add("versions", retrieval.ExcludedVersion)
+	}
+	if res.Excluded.Count(retrieval.ExcludedVariant) > 0 {
+		add("variants", retrieval.ExcludedVariant)
+	}
 	add("per document", retrieval.ExcludedDocument)
 	add("top k", retrieval.ExcludedTopK)
 	if res.Graded != nil {

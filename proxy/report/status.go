@@ -278,6 +278,9 @@ func AppendSources(dst []byte, sources []rewrite.SourceEntry, expose Expose) []b
 		if expose == ExposeNames && s.Section != "" {
 			dst = appendString(append(dst, ";section="...), s.Section)
 		}
+		if expose == ExposeNames && s.Date != "" {
+			dst = appendString(append(dst, ";date="...), s.Date)
+		}
 		if len(dst)-start > MaxSourcesBytes {
 			dst = dst[:whole]
 		}

@@ -140,6 +140,7 @@ type FoundPassage struct {
 	RefID   string  `json:"ref_id"` // for read_knowledge: "kb:doc:chunk"
 	Name    string  `json:"name"`
 	Section string  `json:"section,omitempty"`
+	Date    string  `json:"date,omitempty"` // if it is one of several versions of a document
 	Snippet string  `json:"snippet"`
 	Score   float64 `json:"score"` // 0 to 1; 0.5 is the threshold for sources
 }
@@ -172,7 +173,7 @@ func (b *Box) search(ctx context.Context, c Caller, arguments []byte) (CallResul
 	}
 	hits := make([]FoundPassage, len(found.Hits))
 	for i, h := range found.Hits {
-		hits[i] = FoundPassage{h.Ref.String(), c.line(h.Name), c.line(h.Section), c.line(h.Snippet), rounded(h.Score, 100)}
+		hits[i] = FoundPassage{h.Ref.String(), c.line(h.Name), c.line(h.Section), h.Date, c.line(h.Snippet), rounded(h.Score, 100)}
 	}
 	out := FoundHits{Note: note(found.Reason, found.Partial, len(hits))}
 	content, err := c.most(len(hits), func(n int) string { out.Hits = hits[:n]; return encode(out) })

@@ -53,6 +53,7 @@ func ParseRef(s string) (Ref, error) {
 type Hit struct {
 	Ref
 	Name, Section string
+	Date          string  // if it is one of several versions of a document
 	Snippet       string  // the sentences of its text that match the question best
 	Score         float64 // retrieval.Relevance, from 0 to 1, comparable between bases
 }
@@ -75,7 +76,7 @@ func (k *Knowledge) Search(ctx context.Context, as retrieval.Query, text string,
 	for i := range res.Sources {
 		s := &res.Sources[i]
 		found.Hits[i] = Hit{
-			Ref: Ref{s.Knowledge, s.Doc, s.Chunk}, Name: s.Name, Section: s.Section, Score: s.Relevance,
+			Ref: Ref{s.Knowledge, s.Doc, s.Chunk}, Name: s.Name, Section: s.Section, Date: s.Date, Score: s.Relevance,
 			Snippet: strings.Join(strings.Fields(k.window(withoutHeadings(s.Text), wanted, snippetBytes)), " "),
 		}
 	}

@@ -23,11 +23,12 @@ type Source struct {
 	Doc     string // doc_id
 	Name    string // name: the document's title
 	Section string // section: the heading path; omitted if ""
+	Date    string // date: of a document that has several versions; omitted if ""
 }
 
 // AppendOpen appends the opening tag of s, without a line feed. The attributes are in the fixed
-// order id, type, kb_id, doc_id, name, section: id always, the others if listed in attributes,
-// section only if not empty.
+// order id, type, kb_id, doc_id, name, section, date: id always, the others if listed in
+// attributes, section and date only if not empty.
 //
 //	<source id="1" type="rag" kb_id="handbook" doc_id="leave.md" name="Leave policy" section="Parental leave">
 func (v Vocabulary) AppendOpen(dst []byte, s Source, attributes []string) []byte {
@@ -35,9 +36,9 @@ func (v Vocabulary) AppendOpen(dst []byte, s Source, attributes []string) []byte
 	dst = strconv.AppendInt(dst, int64(s.ID), 10)
 	dst = append(dst, '"')
 	for _, a := range [...]struct{ name, value string }{
-		{"type", s.Type}, {"kb_id", s.KB}, {"doc_id", s.Doc}, {"name", s.Name}, {"section", s.Section},
+		{"type", s.Type}, {"kb_id", s.KB}, {"doc_id", s.Doc}, {"name", s.Name}, {"section", s.Section}, {"date", s.Date},
 	} {
-		if (a.value != "" || a.name != "section") && slices.Contains(attributes, a.name) {
+		if (a.value != "" || a.name != "section" && a.name != "date") && slices.Contains(attributes, a.name) {
 			dst = v.AppendAttr(dst, a.name, a.value)
 		}
 	}

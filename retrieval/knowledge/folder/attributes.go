@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/chunk"
 )
 
 // rulesVersion is the version of the code that derives attributes by the rules of a folder. Change
 // it with that code.
-const rulesVersion = "3"
+const rulesVersion = "4"
 
 // RulesBytes is the length of Rules.Name, which is part of the hash of a document.
 const RulesBytes = 8
@@ -70,6 +72,7 @@ func (r Rules) Apply(file string, d chunk.Document) (_ chunk.Document, notes []N
 			note(err)
 		}
 	}
+	said := versionAttributes(d)
 	d.Attributes = nil
 	taken := map[string]bool{} // keys seen so far; a key whose value was left out is not taken from a weaker source
 	crowd := 0                 // attributes beyond the limit
@@ -92,10 +95,36 @@ func (r Rules) Apply(file string, d chunk.Document) (_ chunk.Document, notes []N
 			}
 		}
 	}
+	for key, v := range said {
+		if len(d.Attributes) < chunk.MaxAttributes {
+			if d.Attributes == nil {
+				d.Attributes = map[string]any{}
+			}
+			d.Attributes[key] = v
+		}
+	}
 	if crowd > 0 {
 		note(fmt.Errorf("%d attributes beyond the first %d", crowd, chunk.MaxAttributes))
 	}
 	return d, notes
+}
+
+// versionAttributes returns what the front matter of a document says of its version: date, version
+// and supersedes, under names of their own, so that authors set no attribute that filters match.
+// What is no attribute says nothing.
+func versionAttributes(d chunk.Document) map[string]any {
+	if !d.FrontMatter || !strings.HasPrefix(d.Text, "---") {
+		return nil
+	}
+	found, _ := frontAttributes(d.Text, []string{"date", "version", "supersedes"})
+	said := map[string]any{}
+	for key, v := range found {
+		key = retrieval.VersionAttributes + key
+		if v, err := chunk.Attribute(key, v); err == nil {
+			said[key] = v
+		}
+	}
+	return said
 }
 
 // ofRecord returns a record's own attributes without the names in the path pattern: a file whose

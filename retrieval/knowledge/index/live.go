@@ -243,7 +243,7 @@ func (s Segments) Labels(hits []*retrieval.Hit, add func(retrieval.Label)) {
 
 // label returns the label of text t of a document.
 func (x *texts) label(t, document int) retrieval.Label {
-	return retrieval.Label{Doc: x.id(document), Chunk: t - x.first(document), Name: x.name(document), Section: x.section(t)}
+	return retrieval.Label{Doc: x.id(document), Chunk: t - x.first(document), Name: x.name(document), Section: x.section(t), Attributes: x.set(number(x.setOf, document))}
 }
 
 // Find returns the text with the given document id and chunk; false if it is not in the base. It

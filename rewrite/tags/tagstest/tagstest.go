@@ -125,7 +125,7 @@ func parseOpen(head string) (s tags.Source, err error) {
 	for _, a := range []struct {
 		name  string
 		value *string
-	}{{"type", &s.Type}, {"kb_id", &s.KB}, {"doc_id", &s.Doc}, {"name", &s.Name}, {"section", &s.Section}} {
+	}{{"type", &s.Type}, {"kb_id", &s.KB}, {"doc_id", &s.Doc}, {"name", &s.Name}, {"section", &s.Section}, {"date", &s.Date}} {
 		if strings.HasPrefix(rest, " "+a.name+"=") {
 			if *a.value, rest, err = parseAttr(rest, a.name); err != nil {
 				return s, err

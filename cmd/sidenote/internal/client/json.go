@@ -33,6 +33,7 @@ type Source struct {
 	Doc       string `json:"doc_id"`
 	Name      string `json:"name"`
 	Section   string `json:"section,omitempty"`
+	Date      string `json:"date,omitempty"` // if it is one of several versions of a document
 	Cited     bool   `json:"cited"`
 }
 
@@ -73,7 +74,7 @@ func (a *Answer) Result(question string) Result {
 	}
 	cited := Cited(a.Text)
 	for _, s := range a.Sources() {
-		out.Sources = append(out.Sources, Source{s.ID, s.Knowledge, s.Doc, s.Name, s.Section, slices.Contains(cited, s.ID)})
+		out.Sources = append(out.Sources, Source{s.ID, s.Knowledge, s.Doc, s.Name, s.Section, s.Date, slices.Contains(cited, s.ID)})
 	}
 	if r.Stages == nil {
 		return out

@@ -36,7 +36,7 @@ type Treatment struct {
 	Order              rewrite.Order     `yaml:"order" of:"priority|declared|edges"`
 	ComponentsFormat   string            `yaml:"components_format" of:"tags|headings"`
 	Sources            SourcesComponent  `yaml:"sources"`
-	SourceAttributes   []string          `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
+	SourceAttributes   []string          `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section|date"`
 	Rules              string            `yaml:"rules" of:"on|off"` // whether Sidenote's rules precede the sources, or stand in the template
 	Citations          rewrite.Citations `yaml:"citations" of:"auto|on|off"`
 	Annotations        annotations       `yaml:"annotations"`
@@ -113,6 +113,8 @@ type Retrieval struct {
 	NumCandidates  Count         `yaml:"num_candidates" min:"1" max:"1000"`
 	ScoreThreshold threshold     `yaml:"score_threshold"`
 	MaxPerDocument Count         `yaml:"max_per_document" min:"1" max:"100"`
+	MaxVariants    Count         `yaml:"max_variants" min:"1" max:"100"`
+	Versions       string        `yaml:"versions" of:"newest|all|off"`
 	DenseWeight    weight        `yaml:"dense_weight"` // share of the vector score, in bases with vectors
 	Fusion         string        `yaml:"fusion" of:"distribution|rrf"`
 }
@@ -129,6 +131,17 @@ func (r Retrieval) fusion() retrieval.Fusion {
 		return retrieval.FusionRanks
 	}
 	return retrieval.FusionScores
+}
+
+// versionsNewest is the default of Retrieval.Versions.
+const versionsNewest = "newest"
+
+// versions converts Versions for package retrieval.
+func (r Retrieval) versions() retrieval.Versions {
+	if r.Versions == versionsNewest {
+		return retrieval.VersionsNewest
+	}
+	return retrieval.Versions(r.Versions)
 }
 
 // OnFailure says what happens when something fails.
@@ -162,6 +175,7 @@ func DefaultPolicy() Policy {
 		Retrieval: Retrieval{
 			Deadline: p.Search.Deadline, TopK: Count(p.Search.TopK), NumCandidates: Count(p.Search.NumCandidates),
 			ScoreThreshold: threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
+			MaxVariants: Count(p.Search.MaxVariants), Versions: versionsNewest,
 			Fusion: fusionDistribution,
 		},
 		Rerank:      defaultRerank(),
@@ -184,6 +198,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Tenant: string(tenant), Upstream: string(p.Upstream), Mode: mode, Knowledge: Texts(p.Knowledge), Filter: allFilters(p.Filters),
 		Search: retrieval.Settings{
 			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
+			MaxVariants: int(p.Retrieval.MaxVariants), Versions: p.Retrieval.versions(),
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
 			DenseWeight: float64(p.Retrieval.DenseWeight), Fusion: p.Retrieval.fusion(),
 		},

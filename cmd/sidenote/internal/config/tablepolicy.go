@@ -47,6 +47,8 @@ func policySections() []section {
 			{"num_candidates", "50", "Chunks requested from all embedded bases together, and from each vector store."},
 			{"score_threshold", "`auto`", "Least score, above 0, for all bases; `auto` uses each base's `relevance_threshold`."},
 			{"max_per_document", "3", "Most sources from one document."},
+			{"max_variants", "3", "Most sources whose texts differ only in numbers, dates, identifiers, names or negations; those that the question names come first and do not count."},
+			{"versions", "`newest`", "Versions of a document: `newest` (older ones only if the question names their date or version, or asks about change), `all` (up to `max_variants`, newest first), `off` (treat them as other variants)."},
 			{"dense_weight", "`auto`", "Weight of vectors against words, above 0 up to 1, in bases with vectors; `auto` is measured per base."},
 			{"fusion", "`distribution`", "How rankings are combined: `distribution` (by scores) or `rrf` (by ranks)."},
 		}},

@@ -60,6 +60,9 @@ func ledgerLine(src rewrite.SourceEntry, several bool) string {
 	if src.Section != "" {
 		parts = append(parts, terminal.Fit(src.Section, 30))
 	}
+	if src.Date != "" {
+		parts = append(parts, src.Date)
+	}
 	if src.Tokens > 0 {
 		parts = append(parts, terminal.Plural(src.Tokens, "token"))
 	}

@@ -14,6 +14,9 @@ import (
 func Result(w io.Writer, res retrieval.Result, wide int) {
 	for i, src := range res.Sources {
 		head := fmt.Sprintf("%d. %s#%d  %s  (score %.1f, relevance %.2f, base %s)", i+1, src.Doc, src.Chunk, title(src), src.Score, src.Relevance, src.Knowledge)
+		if src.Date != "" {
+			head = strings.TrimSuffix(head, ")") + ", date " + src.Date + ")"
+		}
 		fmt.Fprintln(w, strings.Map(visible, head))
 		text := []string{excerpt(src.Text)}
 		if wide > 0 {
