@@ -116,7 +116,7 @@ tenants:
   open: {policy: middle, knowledge: [a]}
 `)
 	got, _ := c.Tenant("team")
-	if d := cmp.Diff(retrieval.Settings{TopK: 3, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: 2.5, Deadline: 100 * time.Millisecond, DenseWeight: 0.7, Fusion: retrieval.FusionRanks}, got.Rewrite.Search); d != "" {
+	if d := cmp.Diff(retrieval.Settings{TopK: 3, NumCandidates: 50, MaxPerDocument: 3, MaxVariants: 3, ScoreThreshold: 2.5, Deadline: 100 * time.Millisecond, DenseWeight: 0.7, Fusion: retrieval.FusionRanks}, got.Rewrite.Search); d != "" {
 		t.Errorf("maps are merged (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff([]retrieval.Threshold{{Knowledge: "a", Relevance: 0.6}}, c.Proxy().Tenants.Unknown.Rewrite.Search.Thresholds); d != "" {

@@ -19,7 +19,7 @@ func policySections() []section {
 			{"components[].truncatable", "`true`", "Whether the text may be cut; otherwise it is added whole or not at all."},
 			{"order", "`priority`", "Order of components in the prompt: `priority`, `declared`, or `edges` (best first and last)."},
 			{"components_format", "`tags`", "`tags`: `<component name=\"…\">`; `headings`: `# NAME` above each, also above the sources."},
-			{"source_attributes", "`[id, type, kb_id, doc_id, name, section]`", "Attributes that each source shows."},
+			{"source_attributes", "`[id, type, kb_id, doc_id, name, section, date]`", "Attributes that each source shows."},
 			{"rules", "`on`", "Sidenote's instructions above the sources, those of `citations` and `grounding` included; `off` omits them and the `<sources>` tag around them."},
 			{"citations", "`auto`", "Ask the model to cite sources: `on`, `off`, or `auto`: unless the answer is not plain text."},
 			{"grounding", "`default`", "`strict`: instruct the model to answer from the sources only."},
