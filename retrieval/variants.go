@@ -258,8 +258,8 @@ func supersededBy(attributes map[string]any) []string {
 	return nil
 }
 
-// joinUndated gives a document without a date or version, as report.md, the key of those that have
-// one, as report-v2.md.
+// joinUndated gives a document without a date or version in its name, as report.md, the key of those
+// that have one, as report-v2.md.
 func (s *selection) joinUndated() {
 	keys := map[string]bool{}
 	for _, c := range s.ranked {
@@ -268,12 +268,9 @@ func (s *selection) joinUndated() {
 		}
 	}
 	for _, c := range s.ranked {
-		if c.key != "" && c.time.known() {
-			continue
-		}
 		doc, _ := s.answers.identity(c)
-		_, stem := momentIn(stemOf(doc))
-		if key := c.knowledge + "\x00" + stem; keys[key] {
+		at, stem := momentIn(stemOf(doc))
+		if key := c.knowledge + "\x00" + stem; !at.known() && keys[key] {
 			c.doc, c.key = doc, key
 		}
 	}
