@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
@@ -23,7 +24,7 @@ const (
 )
 
 // Nearest appends the alphabetic terms of live texts that are at most so many edits away from a
-// word (analysis.Edits). allow, unless nil, restricts the texts. Terms of one segment are in their
+// word (analysis.Edits); two edits or more must leave its first letter. allow, unless nil, restricts the texts. Terms of one segment are in their
 // order.
 //
 // It compares the letters of every term of about that length, in 1 ns each, which leaves one in
@@ -45,7 +46,12 @@ func (x *Index) Nearest(word string, edits int, allow []Bitmap, into []string) [
 		spelled := v.segment.spellings()
 		for n := max(leastSpelled, length-edits); n <= min(mostSpelled, length+edits); n++ {
 			same := &spelled[n]
-			for j, l := range same.letters {
+			from, to := 0, len(same.terms)
+			if edits > 1 {
+				from, to = v.segment.beginning(same.terms, word)
+			}
+			for j := from; j < to; j++ {
+				l := same.letters[j]
 				if bits.OnesCount64(l^letters) > 2*edits {
 					continue
 				}
@@ -64,6 +70,19 @@ func (x *Index) Nearest(word string, edits int, allow []Bitmap, into []string) [
 		}
 	}
 	return into
+}
+
+// beginning returns the range of sorted terms that begin with the first letter of a word.
+func (s *Segment) beginning(terms []uint32, word string) (from, to int) {
+	_, n := utf8.DecodeRuneInString(word)
+	from, _ = slices.BinarySearchFunc(terms, word[:n], func(t uint32, first string) int { return strings.Compare(string(s.term(t)), first) })
+	to, _ = slices.BinarySearchFunc(terms, word[:n], func(t uint32, first string) int {
+		if strings.HasPrefix(string(s.term(t)), first) {
+			return -1
+		}
+		return strings.Compare(string(s.term(t)), first)
+	})
+	return from, to
 }
 
 // Contains reports whether a live text contains a term; allow, unless nil, restricts the texts.
