@@ -27,7 +27,7 @@ type candidate struct {
 	dossier
 }
 
-// A fell is an excluded candidate and the reason.
+// An exclusion is an excluded candidate and the reason.
 type exclusion struct {
 	*candidate
 	reason ExcludeReason

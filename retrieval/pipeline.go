@@ -52,7 +52,7 @@ type Pipeline struct {
 	rooms      sync.Pool // *room
 }
 
-// A room is scratch memory of one search. No Result of a Pipeline refers to it.
+// A scratch is the memory of one search. No Result of a Pipeline refers to it.
 type scratch struct {
 	hits    []Hit
 	answers [1]answer // most searches have one answer

@@ -194,101 +194,146 @@ func pieces(name string) (list []string) {
 // take reads a date or a version at the start of words and returns how many of them it takes; 0 if
 // there is none. Only the first date and the first version count.
 func (m *moment) take(words []string) int {
-	number := func(i, least, most int) int { // 0 if words[i] is no number of so many digits
-		if i >= len(words) || len(words[i]) < least || len(words[i]) > most || words[i][0] < '0' || words[i][0] > '9' {
-			return 0
-		}
-		n, err := strconv.Atoi(words[i])
-		if err != nil {
-			return 0
-		}
+	r := momentReader{m, words}
+	if n := r.versionWord(); n > 0 {
 		return n
 	}
-	set := func(taken, year, month, day int) int {
-		d, ok := dateOf(year, month, day)
-		if !ok || m.year > 0 {
-			return 0
-		}
-		m.year, m.month, m.day = d.year, d.month, d.day
-		return taken
-	}
-	word := func(i int) string {
-		if i < len(words) {
-			return words[i]
-		}
-		return ""
-	}
-	switch w := words[0]; {
-	case w == "v" || w == "ver" || w == "version" || w == "rev" || w == "revision" || w == "versie" || w == "versao":
-		if m.version != "" || number(1, 1, 4) == 0 && word(1) != "0" {
-			return 0
-		}
-		n := 2
-		m.version = words[1]
-		for n < 4 && number(n, 1, 3) > 0 || n < 4 && word(n) == "0" {
-			m.version += "." + words[n]
-			n++
-		}
+	if n := r.byName(); n > 0 {
 		return n
-	case (w == "q" || w == "h" || w == "t" || w == "s") && number(1, 1, 1) > 0 && number(2, 4, 4) > 0: // Q1 2026
-		return set(3, number(2, 4, 4), lastMonth(w, number(1, 1, 1)), 0)
-	case monthOf(w) > 0 && number(1, 4, 4) > 0: // March 2026
-		return set(2, number(1, 4, 4), monthOf(w), 0)
-	case monthOf(w) > 0 && number(1, 1, 2) > 0 && number(2, 4, 4) > 0: // March 1, 2026
-		return set(3, number(2, 4, 4), monthOf(w), number(1, 1, 2))
 	}
-	if d := number(0, 1, 2); d > 0 { // 1.3.2026, 1 March 2026
-		if year := number(2, 4, 4); year > 0 && number(1, 1, 2) > 0 {
-			return cmp.Or(set(3, year, number(1, 1, 2), d), set(3, year, d, number(1, 1, 2)))
-		} else if month := monthOf(word(1)); year > 0 && month > 0 {
-			return set(3, year, month, d)
+	if n := r.dayFirst(); n > 0 {
+		return n
+	}
+	return r.yearFirst()
+}
+
+// A momentReader reads a moment at the start of words.
+type momentReader struct {
+	*moment
+	words []string
+}
+
+// number returns words[i], 0 if it is no number of so many digits.
+func (r *momentReader) number(i, least, most int) int {
+	if w := r.word(i); len(w) < least || len(w) > most || !isDigit(w[0]) {
+		return 0
+	}
+	n, err := strconv.Atoi(r.words[i])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// word returns words[i], "" if there are fewer.
+func (r *momentReader) word(i int) string {
+	if i < len(r.words) {
+		return r.words[i]
+	}
+	return ""
+}
+
+// set sets the date and returns taken; 0 if there is no such day, or a date already.
+func (r *momentReader) set(taken, year, month, day int) int {
+	d, ok := dateOf(year, month, day)
+	if !ok || r.year > 0 {
+		return 0
+	}
+	r.year, r.month, r.day = d.year, d.month, d.day
+	return taken
+}
+
+// versionWord reads "v2", "version 2.1" or "rev 3".
+func (r *momentReader) versionWord() int {
+	switch r.word(0) {
+	case "v", "ver", "version", "rev", "revision", "versie", "versao":
+	default:
+		return 0
+	}
+	if r.version != "" || r.number(1, 1, 4) == 0 && r.word(1) != "0" {
+		return 0
+	}
+	n := 2
+	r.version = r.words[1]
+	for n < 4 && r.number(n, 1, 3) > 0 || n < 4 && r.word(n) == "0" {
+		r.version += "." + r.words[n]
+		n++
+	}
+	return n
+}
+
+// byName reads a date that begins with the name of a month or of a part of a year.
+func (r *momentReader) byName() int {
+	switch w := r.word(0); {
+	case (w == "q" || w == "h" || w == "t" || w == "s") && r.number(1, 1, 1) > 0 && r.number(2, 4, 4) > 0: // Q1 2026
+		return r.set(3, r.number(2, 4, 4), lastMonth(w, r.number(1, 1, 1)), 0)
+	case monthOf(w) > 0 && r.number(1, 4, 4) > 0: // March 2026
+		return r.set(2, r.number(1, 4, 4), monthOf(w), 0)
+	case monthOf(w) > 0 && r.number(1, 1, 2) > 0 && r.number(2, 4, 4) > 0: // March 1, 2026
+		return r.set(3, r.number(2, 4, 4), monthOf(w), r.number(1, 1, 2))
+	}
+	return 0
+}
+
+// dayFirst reads a date whose year is not first.
+func (r *momentReader) dayFirst() int {
+	if d := r.number(0, 1, 2); d > 0 { // 1.3.2026, 1 March 2026
+		if year := r.number(2, 4, 4); year > 0 && r.number(1, 1, 2) > 0 {
+			return cmp.Or(r.set(3, year, r.number(1, 1, 2), d), r.set(3, year, d, r.number(1, 1, 2)))
+		} else if month := monthOf(r.word(1)); year > 0 && month > 0 {
+			return r.set(3, year, month, d)
 		}
-		if year := number(1, 4, 4); year > 0 && number(2, 1, 2) == 0 { // 03-2026
-			return set(2, year, d, 0)
+		if year := r.number(1, 4, 4); year > 0 && r.number(2, 1, 2) == 0 { // 03-2026
+			return r.set(2, year, d, 0)
 		}
 	}
-	if all := number(0, 8, 8); all > 0 {
-		return set(1, all/10000, all/100%100, all%100)
+	return 0
+}
+
+// yearFirst reads a date that begins with its year.
+func (r *momentReader) yearFirst() int {
+	if all := r.number(0, 8, 8); all > 0 {
+		return r.set(1, all/10000, all/100%100, all%100)
 	}
-	if all := number(0, 6, 6); all > 0 && all%100 > 0 { // 202603
-		return set(1, all/100, all%100, 0)
+	if all := r.number(0, 6, 6); all > 0 && all%100 > 0 { // 202603
+		return r.set(1, all/100, all%100, 0)
 	}
-	year := number(0, 4, 4)
+	year := r.number(0, 4, 4)
 	if year < firstYear || year > lastYear {
 		return 0
 	}
-	if w := word(1); (w == "q" || w == "h" || w == "t" || w == "s") && number(2, 1, 1) > 0 {
-		if n := set(3, year, lastMonth(w, number(2, 1, 1)), 0); n > 0 {
+	if w := r.word(1); (w == "q" || w == "h" || w == "t" || w == "s") && r.number(2, 1, 1) > 0 {
+		if n := r.set(3, year, lastMonth(w, r.number(2, 1, 1)), 0); n > 0 {
 			return n
 		}
 	}
-	if word(1) == "年" {
-		if number(2, 1, 2) > 0 && strings.HasPrefix(word(3), "月") {
-			if day := number(4, 1, 2); day > 0 && word(3) == "月" && word(5) == "日" {
-				return set(6, year, number(2, 1, 2), day)
+	if r.word(1) == "年" {
+		if r.number(2, 1, 2) > 0 && strings.HasPrefix(r.word(3), "月") {
+			if day := r.number(4, 1, 2); day > 0 && r.word(3) == "月" && r.word(5) == "日" {
+				return r.set(6, year, r.number(2, 1, 2), day)
 			}
-			return set(4, year, number(2, 1, 2), 0)
+			return r.set(4, year, r.number(2, 1, 2), 0)
 		}
-		return set(2, year, 0, 0)
+		return r.set(2, year, 0, 0)
 	}
-	month, digits := number(1, 2, 2), true
+	month, digits := r.number(1, 2, 2), true
 	if month == 0 {
-		month, digits = monthOf(word(1)), false
+		month, digits = monthOf(r.word(1)), false
 	}
 	if month > 0 {
-		if day := number(2, 2, 2); day > 0 {
-			if n := set(3, year, month, day); n > 0 {
+		if day := r.number(2, 2, 2); day > 0 {
+			if n := r.set(3, year, month, day); n > 0 {
 				return n
 			}
 		}
-		if n := set(2, year, month, 0); n > 0 {
+		if n := r.set(2, year, month, 0); n > 0 {
 			return n
 		}
-		if digits && m.year == 0 { // 2026-13: no date, and no year followed by a number
+		if digits && r.year == 0 { // 2026-13: no date, and no year followed by a number
 			return 0
 		}
 	}
-	return set(1, year, 0, 0)
+	return r.set(1, year, 0, 0)
 }
 
 // lastMonth returns the last month of quarter or half n; 13 if there is none.

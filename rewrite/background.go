@@ -104,8 +104,8 @@ func literalOf(re *syntax.Regexp) (longest string) {
 func mayEscape(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\/<>&'+=`+"`", r) }
 
 // KnownApps returns the rules for the background calls of open-webui, LibreChat, opencode, Cline
-// and Continue. Each knows a prompt by its first words, so that a user who asks for a title is
-// searched. The result must not be modified.
+// and Continue. Each matches words that only the app's prompt has. If a user asks for a title in
+// other words, the request is searched. The result must not be modified.
 var KnownApps = sync.OnceValue(func() []SkipRule {
 	pattern := func(expr string) *Pattern {
 		p, err := ParsePattern(expr)

@@ -107,7 +107,7 @@ func (s spelling) nearest() []string {
 	}
 	found = s.index.Nearest(s.term, 1, s.allowed, s.ending(s.shortened()))
 	if len(found) == 0 && utf8.RuneCountInString(s.word) >= twoEdits {
-		found = slices.DeleteFunc(s.index.Nearest(s.term, 2, s.allowed, nil), func(term string) bool { return s.begins(term) > 0 })
+		found = s.index.Nearest(s.term, 2, s.allowed, nil)
 	}
 	return s.choose(found)
 }

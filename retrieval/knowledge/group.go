@@ -94,7 +94,7 @@ func (g *Group) Retrieve(ctx context.Context, q retrieval.Query) (res retrieval.
 // cache lookup would.
 const promptTexts = 4096
 
-// Prompt reports whether a search for q returns at once: the bases have few texts and a measured
+// AnswersAtOnce reports whether a search for q returns at once: the bases have few texts and a measured
 // floor, and no vectors that would require embedding the question.
 func (g *Group) AnswersAtOnce(q retrieval.Query) bool {
 	if len(q.Bases) == 1 { // a single base is not joined

@@ -24,8 +24,8 @@ const (
 )
 
 // Nearest appends the alphabetic terms of live texts that are at most so many edits away from a
-// word (analysis.Edits); two edits or more must leave its first letter. allow, unless nil, restricts the texts. Terms of one segment are in their
-// order.
+// word (analysis.Edits); two edits or more must leave its first letter. allow, unless nil,
+// restricts the texts. Terms of one segment are in their order.
 //
 // It compares the letters of every term of about that length, in 1 ns each, which leaves one in
 // hundreds to be compared in order. A table of the neighbourhood of each term (W. Garbe's
