@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -652,24 +653,22 @@ const numberWords = " two three four five six seven eight nine ten eleven twelve
 const negationWords = " no not never none nor without cannot nothing neither nicht kein keine keinen keiner keinem nie niemals ohne weder ne pas jamais sans aucun aucune non ni nunca jamás sin ningún ninguna " +
 	"mai senza nessun nessuna né não nem sem nenhum nenhuma niet geen nooit zonder ikke inte ingen aldrig uten utan uden nie bez не нет без никогда değil yok "
 
-func isNumberWord(word string) bool { return listed(numberWords, word) }
+var (
+	numberSet   = sync.OnceValue(func() map[string]bool { return setOf(numberWords) })
+	negationSet = sync.OnceValue(func() map[string]bool { return setOf(negationWords) })
+)
 
-func isNegation(word string) bool {
-	return listed(negationWords, word) || strings.HasSuffix(word, "nt") && (word == "dont" || word == "isnt" || word == "cant" || word == "wont" || word == "doesnt" || word == "arent") ||
-		word == "不" || word == "没" || word == "未" || word == "无" || word == "沒" || word == "無"
+func setOf(list string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(list) {
+		set[word] = true
+	}
+	return set
 }
 
-func listed(list, word string) bool {
-	at := strings.Index(list, word)
-	for at > 0 {
-		if end := at + len(word); list[at-1] == ' ' && list[end] == ' ' {
-			return true
-		}
-		next := strings.Index(list[at+1:], word)
-		if next < 0 {
-			return false
-		}
-		at += 1 + next
-	}
-	return false
+func isNumberWord(word string) bool { return numberSet()[word] }
+
+func isNegation(word string) bool {
+	return negationSet()[word] || strings.HasSuffix(word, "nt") && (word == "dont" || word == "isnt" || word == "cant" || word == "wont" || word == "doesnt" || word == "arent") ||
+		word == "不" || word == "没" || word == "未" || word == "无" || word == "沒" || word == "無"
 }

@@ -3,8 +3,10 @@ package retrieval
 import (
 	"cmp"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -114,23 +116,19 @@ const months = "jan january januar janvier ene enero gen gennaio janeiro januari
 	"sep sept september septembre septiembre set settembre setembro|oct okt october oktober octobre octubre ott ottobre out outubro|" +
 	"nov november novembre noviembre novembro|dec dez dic december dezember decembre diciembre dicembre dezembro"
 
-// monthOf returns the number of a month by its name; 0 if it is none.
-func monthOf(word string) int {
-	const shortest, longest = 3, 10
-	if len(word) < shortest || len(word) > longest {
-		return 0
-	}
-	n := 0
-	for list := range strings.SplitSeq(months, "|") {
-		n++
+// monthNumbers are the numbers of months by their names.
+var monthNumbers = sync.OnceValue(func() map[string]int {
+	numbers := map[string]int{}
+	for i, list := range strings.Split(months, "|") {
 		for name := range strings.FieldsSeq(list) {
-			if name == word {
-				return n
-			}
+			numbers[name] = i + 1
 		}
 	}
-	return 0
-}
+	return numbers
+})
+
+// monthOf returns the number of a month by its name; 0 if it is none.
+func monthOf(word string) int { return monthNumbers()[word] }
 
 // momentIn finds dates and versions in a name: years, quarters, months, days, "v2", "version 2.1",
 // "rev 3". The stem is the name without them, in lower case and with single spaces between words;
@@ -421,24 +419,24 @@ const changeWords = "chang histor previous former earlier. compar differ evol ve
 const changeParts = "变化 变更 变动 修改 修订 历史 以前 之前 过去 旧版 比较 区别 不同 差异 更改 變化 變更 修訂 歷史 過去 舊版 比較 區別 差異 " +
 	"変更 変化 変わ 履歴 歴史 以前 旧版 違い 推移 改定 改訂 변경 변화 바뀌 이력 역사 이전 비교 차이"
 
-// asksAboutChange reports whether a question, as plainText returns it, is about change or history.
-func asksAboutChange(question string) bool {
-	for part := range strings.FieldsSeq(norm.NFKD.String(changeParts)) {
-		if strings.Contains(question, part) {
-			return true
-		}
-	}
-	padded := " " + strings.Join(pieces(question), " ") + " "
+// changeTexts are changeWords, each as it stands in a text of words between spaces, and changeParts.
+var changeTexts = sync.OnceValues(func() (words, parts []string) {
 	for start := range strings.FieldsSeq(changeWords) {
-		start = strings.ReplaceAll(start, "_", " ")
+		start = strings.ReplaceAll(plainText(start), "_", " ")
 		if whole, only := strings.CutSuffix(start, "."); only {
 			start = whole + " "
 		}
-		if strings.Contains(padded, " "+plainText(start)) {
-			return true
-		}
+		words = append(words, " "+start)
 	}
-	return false
+	return words, strings.Fields(norm.NFKD.String(changeParts))
+})
+
+// asksAboutChange reports whether a question, as plainText returns it, is about change or history.
+func asksAboutChange(question string) bool {
+	words, parts := changeTexts()
+	padded := " " + strings.Join(pieces(question), " ") + " "
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(question, part) }) ||
+		slices.ContainsFunc(words, func(word string) bool { return strings.Contains(padded, word) })
 }
 
 // periodsIn returns the dates and versions in a question, as plainText returns it; at most 16.
