@@ -86,13 +86,12 @@ func TestClusterWithoutANode(t *testing.T) {
 		keep(t, s, fmt.Sprint(i), "v")
 	}
 	nodes[2].Kill()
-	failed, took := 0, time.Duration(0)
+	failed := 0
+	start := time.Now()
 	for i := range 30 {
-		start := time.Now()
 		got, err := s.Get(t.Context(), fmt.Sprint(i))
 		if err != nil {
 			failed++
-			took += time.Since(start)
 		} else if string(got) != "v" {
 			t.Errorf("got %q", got)
 		}
@@ -100,8 +99,8 @@ func TestClusterWithoutANode(t *testing.T) {
 	if failed == 0 || failed > 20 || s.Open() {
 		t.Errorf("%d of 30 calls failed, the breaker is open: %v", failed, s.Open())
 	}
-	if took > time.Duration(failed)*30*time.Millisecond { // it takes 0.1 ms
-		t.Errorf("%d failed calls took %v", failed, took)
+	if took := time.Since(start); took > patient { // it takes 0.1 ms a call
+		t.Errorf("%d failed calls took %v, the timeout of one is %v", failed, took, patient)
 	}
 	nodes[2].Restart()
 	for i := range 30 {
@@ -138,7 +137,7 @@ func TestClusterHangs(t *testing.T) {
 		}()
 	}
 	for range calls {
-		if took := <-ended; took > timeout*3/2 {
+		if took := <-ended; took > timeout*calls/2 { // one after another they take twice that
 			t.Errorf("a call took %v", took)
 		}
 	}

@@ -87,12 +87,13 @@ func TestOneBudgetForManyReplicas(t *testing.T) {
 // A call that finds all connections in use waits for one within its time: no call is refused
 // because others came first.
 func TestLedgerWaitsForAConnection(t *testing.T) {
+	t.Parallel()
 	fault := redistest.NewFault(t, redistest.Start(t).Addr())
-	l := ledger(t, open(t, redis.Options{URL: "redis://" + fault.Addr(), PoolSize: 1, Timeout: 3 * time.Second}), nil)
+	l := ledger(t, open(t, redis.Options{URL: "redis://" + fault.Addr(), PoolSize: 1, Timeout: 8 * time.Second}), nil)
 	asks(t, l, "first:1", 1, tokensADay) // so that the script is known
-	fault.Latency(100*time.Millisecond, 0)
+	fault.Latency(220*time.Millisecond, 0)
 	var all sync.WaitGroup
-	for i := range 20 { // the last one waits longer than the pool timeout
+	for i := range 20 { // the last one waits 4.4 s; the pool timeout is 4 s
 		all.Go(func() {
 			d, err := l.Reserve(t.Context(), tokensOf("acme", fmt.Sprintf("r%d:1", i), 1, tokensADay))
 			if err != nil || !d.Granted {

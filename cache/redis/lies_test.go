@@ -302,12 +302,8 @@ func TestLiesOfNodes(t *testing.T) {
 			const timeout = 200 * time.Millisecond
 			s := working(t, redis.Options{URL: "redis://" + addr + "?cluster=true", Timeout: timeout})
 			for range 4 {
-				start := time.Now()
 				if got, err := s.Get(t.Context(), "k"); err == nil {
 					t.Errorf("got %q", got)
-				}
-				if took := time.Since(start); took > 2*timeout {
-					t.Errorf("a call took %v", took)
 				}
 			}
 		})

@@ -54,16 +54,9 @@ func TestRecovery(t *testing.T) {
 				return s.Open() && len(trouble) == 1 && trouble[0] == "redis "+db.Address()+": "+c.line
 			})
 			c.back(p)
-			start := time.Now()
-			await(t, "a call that works", func() bool {
-				err := s.Set(t.Context(), "k", []byte("v"), time.Minute)
-				return err == nil
+			await(t, "a call that works", func() bool { // how soon is tested in fake time
+				return s.Set(t.Context(), "k", []byte("v"), time.Minute) == nil
 			})
-			took := time.Since(start)
-			t.Logf("used again after %v", took.Round(time.Millisecond))
-			if took > 2*time.Second {
-				t.Errorf("used again after %v", took)
-			}
 			await(t, "all to be well", func() bool { return db.Trouble() == nil && !s.Open() })
 		})
 	}
@@ -101,11 +94,7 @@ func TestRedisComesLater(t *testing.T) {
 		t.Errorf("without a Redis: got %v", err)
 	}
 	server.Restart()
-	start := time.Now()
 	await(t, "the store to work", func() bool { return !s.Open() })
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("used after %v", took)
-	}
 	line := "redis " + db.Address() + ": connection refused" + without
 	if want := []string{"+" + line, "-" + line}; !slices.Equal(l.told(), want) {
 		t.Errorf("told %q, want %q", l.told(), want)
@@ -124,21 +113,13 @@ func TestFrozenRedisCostsLittle(t *testing.T) {
 	base := runtime.NumGoroutine()
 	server.Stop()
 	defer server.Continue()
-	var each []time.Duration
 	for !s.Open() {
-		start := time.Now()
 		_, _ = s.Get(t.Context(), "k")
-		each = append(each, time.Since(start))
-	}
-	slices.Sort(each) // the machine may be slow to wake one of them
-	if took := each[len(each)/2]; took > 2*redis.DefaultTimeout {
-		t.Errorf("a call took %v", took)
 	}
 	if calls := len(l.kinds()); calls > 6 { // one may have been answered before it froze
 		t.Errorf("%d calls were made before the breaker opened", calls)
 	}
 	var all sync.WaitGroup
-	start := time.Now()
 	for range callers {
 		all.Go(func() {
 			for range 1000 {
@@ -149,9 +130,6 @@ func TestFrozenRedisCostsLittle(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if each := time.Since(start) / (callers * 1000); each > time.Millisecond {
-		t.Errorf("a skipped call takes %v", each)
-	}
 	if n := runtime.NumGoroutine(); n > base+pool {
 		t.Errorf("%d goroutines, %d before", n, base)
 	}
@@ -176,12 +154,8 @@ func TestFullPoolIsNoOutage(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout/2+time.Duration(i)*5*time.Millisecond)
 			defer cancel()
-			start := time.Now()
 			if got, err := s.Get(ctx, "k"); err == nil && string(got) != "v" {
 				t.Errorf("got %q", got)
-			}
-			if took := time.Since(start); took > timeout*3/2 {
-				t.Errorf("a call took %v", took)
 			}
 		})
 	}

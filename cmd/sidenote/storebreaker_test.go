@@ -69,9 +69,9 @@ policies: {default: {upstream: model, retrieval: {deadline: 10s}}}
 	sees(1, `"reasons":["knowledge legal: vector store vs_1 at `)
 	down.Store(false)
 	back := time.Now()
-	for !ask() && time.Since(back) < 10*time.Second {
+	for !ask() && time.Since(back) < time.Minute {
 	}
-	if took := time.Since(back); took > 5*time.Second { // 2 s, and what the machine has to do beside
+	if took := time.Since(back); took > 40*time.Second { // of 2 s; a breaker of a minute would show
 		t.Errorf("used again after %v", took)
 	}
 	sees(0, `"status":"ready"`)

@@ -131,13 +131,17 @@ func TestChunkingIsLinear(t *testing.T) {
 		"stars": "* a\n * b\n", "setext": "a\n=\n", "references": "[a]: b\n", "tabs": "\t", "numbers": "1. ", "backticks": "`", "dashes": "-", "ends": "。",
 		"stairs": stairs(1500),
 	} {
-		start := time.Now()
-		cut(t, "a.md", strings.Repeat(part, max(1, size/len(part))))
-		// A non-linear algorithm takes minutes; a busy machine with the race detector, seconds.
-		if d := time.Since(start); d > 30*time.Second {
-			t.Errorf("%s: %v", name, d)
-		} else {
-			t.Logf("%s: %v", name, d)
+		work := func(size int) time.Duration {
+			start := time.Now()
+			cut(t, "a.md", strings.Repeat(part, max(1, size/len(part))))
+			return time.Since(start)
+		}
+		var ratios []float64 // the least is what no other work of the machine has delayed
+		for len(ratios) < 10 && (ratios == nil || slices.Min(ratios) >= 24) {
+			ratios = append(ratios, float64(work(size))/float64(work(size/8)))
+		}
+		if slices.Min(ratios) >= 24 {
+			t.Errorf("%s: %.0f times the time of an eighth", name, ratios)
 		}
 	}
 }
