@@ -3,8 +3,10 @@
 //
 // Text is normalized to NFKC and cut into words; a word is lower-cased, dropped if it is an
 // English stop word, and stemmed with Porter2. Identifiers are indexed by their parts and as a
-// whole (parseURL: pars, url, parseurl; PAY-4021: pay, 4021, pay-4021), numbers stay whole, and
-// scripts written without spaces become overlapping pairs of characters.
+// whole (parseURL: pars, url, parseurl), numbers stay whole, and scripts written without spaces
+// become overlapping pairs of characters. Letters with a number have the same terms however they
+// are joined (PAY-4021: pay, 4021, pay4021, pay-4021; PAY4021: pay, 4021, pay4021). Umlauts and ß
+// are written as two letters (ue, ss).
 //
 // A stop word in capitals is a name (IT, WHO, US); its term is the lower-case word, which no other
 // word produces. "it department" finds the IT department by its other word. In a sentence, heading
@@ -26,7 +28,7 @@ import (
 
 // Version is part of every base's generation. Change it with any change that alters the terms of
 // some text.
-const Version = "4"
+const Version = "5"
 
 // maxTerm is the maximum length of a term, in bytes. Longer ones are digests, encoded data and the
 // like, which nobody searches for.
@@ -58,7 +60,12 @@ func (r *Recent) appendTerms(dst []string, tok string, k kind) []string {
 		if number, ok := versionNumber(tok); ok {
 			return append(r.appendTerms(dst, number, version), strings.ToLower(tok))
 		}
-		dst = r.appendParts(dst, tok)
+		if isHex(tok) {
+			return r.appendWord(dst, tok)
+		}
+		dst = appendJoined(r.appendParts(dst, tok), tok, "_")
+	case word:
+		return r.appendWord(dst, tok)
 	case version:
 		dst = r.appendTerm(dst, tok[:strings.LastIndexByte(tok, '.')])
 	case whole:
@@ -80,12 +87,24 @@ func (r *Recent) appendTerm(dst []string, word string) []string {
 
 // termOf returns the term of a word, "" for a stop word.
 func termOf(word string) string {
-	term := strings.ToLower(strings.ReplaceAll(word, "’", "'"))
+	term := fold(strings.ToLower(strings.ReplaceAll(word, "’", "'")))
 	if isStop(term) {
 		return ""
 	}
 	return stem(term)
 }
+
+// fold writes the umlauts of a lower-case word and ß as people do whose keyboard lacks them.
+func fold(word string) string {
+	if strings.ContainsAny(word, "äöüß") {
+		word = umlauts().Replace(word)
+	}
+	return word
+}
+
+var umlauts = sync.OnceValue(func() *strings.Replacer {
+	return strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss")
+})
 
 // stem returns the Porter2 stem of a lower-case word. Words with digits or connectors are names
 // and stay unchanged.
@@ -131,7 +150,18 @@ func (r *Recent) appendPart(dst []string, part string) []string {
 	if utf8.RuneCountInString(part) < 2 {
 		return dst
 	}
-	return r.appendTerm(dst, part)
+	return r.appendWord(dst, part)
+}
+
+// appendWord appends the terms of a word, with those of its letters and its number.
+func (r *Recent) appendWord(dst []string, word string) []string {
+	if letters, number, ok := numbered(word); ok {
+		if len(letters) > 1 {
+			dst = r.appendTerm(dst, letters)
+		}
+		dst = append(dst, strings.ToLower(number))
+	}
+	return r.appendTerm(dst, word)
 }
 
 // Recent caches the terms of recently analysed words and texts, such as frequent questions and the

@@ -19,6 +19,7 @@ import (
 //   - options: names after two hyphens that no word precedes, and up to maxShort letters
 //     after one hyphen: --no-verify, -rf;
 //   - one or two letters before ++ or #, and a word between double underscores: C++, __init__;
+//   - two to four letters and a number of four digits or more that is no year: ISO 9001;
 //   - paths that begin with a slash, have three names or end in a file with an extension:
 //     /etc/hosts, src/main.rs.
 type identifier struct{ start, end int }
@@ -42,6 +43,27 @@ func (s *scanner) identify(start, end int) {
 	if start >= s.pathSeen && s.byte(s.nameSeen) == '/' {
 		s.startPath(start, end)
 	}
+	s.due = min(s.name.end, s.path.end)
+}
+
+// identifySpaced looks for an identifier whose number is the word from start to end.
+func (s *scanner) identifySpaced(start, end int) {
+	number := s.text[start:end]
+	if len(number) < 4 || strings.Trim(number, "0123456789") != "" || len(number) == 4 && (number[:2] == "19" || number[:2] == "20") {
+		return
+	}
+	from := start - 1
+	for from > 0 && start-1-from <= 4 && asciiLetter(s.text[from-1]) {
+		from--
+	}
+	letters := start - 1 - from
+	if letters < 2 || letters > 4 || s.text[start-1] != ' ' || s.name.end != never || from > 0 && !opens(s.text[:from]) {
+		return
+	}
+	if isStop(strings.ToLower(s.text[from : start-1])) {
+		return
+	}
+	s.name = identifier{from, end}
 	s.due = min(s.name.end, s.path.end)
 }
 
@@ -216,8 +238,13 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 // digits reports whether s consists of digits and dots only.
 func digits(s string) bool { return strings.Trim(s, "0123456789.") == "" }
 
-// appendIdentifier appends the term of an identifier. Ctrl-C equals Ctrl+C.
+// appendIdentifier appends the terms of an identifier: PAY-4021 is also spelled PAY4021, and
+// Ctrl-C equals Ctrl+C.
 func appendIdentifier(dst []string, tok string) []string {
+	if letters, number, ok := strings.Cut(tok, " "); ok {
+		return append(dst, strings.ToLower(letters+number))
+	}
+	dst = appendJoined(dst, tok, "-")
 	term := strings.ToLower(tok)
 	if strings.HasPrefix(term, "ctrl-") {
 		term = strings.ReplaceAll(term, "-", "+")
@@ -231,4 +258,67 @@ func versionNumber(tok string) (number string, ok bool) {
 		return "", false
 	}
 	return tok[1:], true
+}
+
+// appendJoined appends the term of a name that is also written without its joiner, as CVE-2024-3094
+// or ERR_104: it consists of letters and digits, and its last part is a number.
+func appendJoined(dst []string, name, joiner string) []string {
+	at := strings.LastIndex(name, joiner)
+	if at <= 0 || at == len(name)-1 || strings.Trim(name[at+1:], "0123456789") != "" || !asciiLetter(name[0]) {
+		return dst
+	}
+	joined := strings.ReplaceAll(name, joiner, "")
+	for i := range len(joined) {
+		if !asciiLetter(joined[i]) && !isDigit(joined[i]) {
+			return dst
+		}
+	}
+	return append(dst, strings.ToLower(joined))
+}
+
+func asciiLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// mostUnit is the length of the longest unit that is written together with its number, as in 500mg.
+const mostUnit = 3
+
+// numbered cuts a word into its letters and its number, which are often written apart: ISO9001,
+// 500mg. The number of 0x80070020 is hexadecimal.
+func numbered(word string) (letters, number string, ok bool) {
+	first := word[0]
+	if len(word) > maxTerm || isDigit(first) == isDigit(word[len(word)-1]) && first != '0' || !isDigit(first) && !asciiLetter(first) {
+		return "", "", false // most words
+	}
+	if isHex(word) {
+		return "", word[2:], true
+	}
+	cut := 1
+	for cut < len(word) && isDigit(word[cut]) == isDigit(first) {
+		cut++
+	}
+	letters, number = word[:cut], word[cut:]
+	if isDigit(first) {
+		if letters, number = number, letters; len(letters) > mostUnit || isOrdinal(letters) {
+			return "", "", false
+		}
+	}
+	for i := range len(letters) {
+		if !asciiLetter(letters[i]) {
+			return "", "", false
+		}
+	}
+	return letters, number, letters != "" && strings.Trim(number, "0123456789") == ""
+}
+
+// isHex reports whether a word is a hexadecimal number after 0x.
+func isHex(word string) bool {
+	return len(word) > 2 && len(word) <= maxTerm && word[0] == '0' && word[1]|0x20 == 'x' && strings.Trim(word[2:], "0123456789abcdefABCDEF") == ""
+}
+
+// isOrdinal reports whether letters after a number are an ending, as in 10th and 1990s.
+func isOrdinal(letters string) bool {
+	switch strings.ToLower(letters) {
+	case "st", "nd", "rd", "th", "s":
+		return true
+	}
+	return false
 }

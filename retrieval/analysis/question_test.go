@@ -28,10 +28,18 @@ func TestIdentifiers(t *testing.T) {
 	f("用--onto搬移", "用 onto --onto 搬移")
 
 	// codes
-	f("E0382 PAY-4021", "e0382 pay 4021 pay-4021")
-	f("CVE-2024-3094, UTF-8.", "cve 2024 3094 cve-2024-3094 utf 8 utf-8")
+	f("E0382 PAY-4021", "0382 e0382 pay 4021 pay4021 pay-4021")
+	f("CVE-2024-3094, UTF-8.", "cve 2024 3094 cve20243094 cve-2024-3094 utf 8 utf8 utf-8")
 	f("2024-01-31 pages 123-145", "2024 01 31 2024-01-31 page 123 145")
-	f("p53-dependent long-term x-ray", "p53 depend long term x ray")
+	f("p53-dependent long-term x-ray", "53 p53 depend long term x ray")
+
+	// spellings of letters with a number
+	f("AB1234/6 AB-1234/6", "ab 1234 ab1234 6 ab 1234 ab1234 ab-1234 6")
+	f("ORA-01555 ora01555 ISO 9001 ERR_104", "ora 01555 ora01555 ora-01555 ora 01555 ora01555 iso 9001 iso9001 err 104 err104 err_104")
+	f("0x80070020 0X8007ABCD 0x8g 0x", "80070020 0x80070020 8007abcd 0x8007abcd 0x8g 0 0x")
+	f("500mg 24V 10th 1990s 12abcd", "mg 500 500mg 24 24v 10th 1990s 12abcd")
+	f("(KB 5034441) in 2019, year 2019 to 50000 xiso-din 4711", "kb 5034441 kb5034441 2019 year 2019 50000 xiso din 4711")
+	f("a1b2 sha256sum x-1y 7-7-7", "a1b2 sha256sum x 1 1y x-1y 7 7 7 7-7-7")
 
 	// names
 	f("Vec::with_capacity", "vec capac with_capacity vec::with_capacity")
@@ -55,7 +63,7 @@ func TestIdentifiers(t *testing.T) {
 	f("~/.config/nvim", "config nvim config/nvim")
 	f("src/main.rs a/b/c", "src main rs main.rs src/main.rs b c a/b/c")
 	f("https://docs.example.org/3/library/", "https doc exampl org docs.example.org 3 librari docs.example.org/3/library")
-	f("UTF-8/UTF-16", "utf 8 utf-8 utf 16 utf-16")
+	f("UTF-8/UTF-16", "utf 8 utf8 utf-8 utf 16 utf16 utf-16")
 	f("/var/log/app-2.1/x", "var log app 2.1 app-2.1 x var/log/app-2.1/x")
 	f("</div>", "div")
 
@@ -86,10 +94,10 @@ func TestQuestion(t *testing.T) {
 	}
 	f("use --onto now", "use onto<--onto --onto! now")
 	f("Vec::with_capacity fails", "vec<vec::with_capacity capac<with_capacity with_capacity<vec::with_capacity vec::with_capacity! fail")
-	f("v3.12.1 E0382 10kg", "3.12<3.12.1 3.12.1<v3.12.1 v3.12.1! e0382! 10kg")
-	f("src/main.rs PAY-4021", "src<src/main.rs main<main.rs rs<main.rs main.rs<src/main.rs src/main.rs! pay<pay-4021 4021<pay-4021 pay-4021!")
-	f("/var/app-2/x", "var<var/app-2/x app<app-2 2<app-2 app-2<var/app-2/x x<var/app-2/x var/app-2/x!")
-	f("a UTF-8 and parseURL", "utf<utf-8 8<utf-8 utf-8! pars<parseurl url<parseurl parseurl!")
+	f("v3.12.1 E0382 10kg", "3.12<3.12.1 3.12.1<v3.12.1 v3.12.1! 0382<e0382 e0382! kg<10kg 10<10kg 10kg!")
+	f("src/main.rs PAY-4021", "src<src/main.rs main<main.rs rs<main.rs main.rs<src/main.rs src/main.rs! pay<pay-4021 4021<pay-4021 pay4021<pay-4021 pay-4021!")
+	f("/var/app-2/x", "var<var/app-2/x app<app-2 2<app-2 app2<app-2 app-2<var/app-2/x x<var/app-2/x var/app-2/x!")
+	f("a UTF-8 and parseURL", "utf<utf-8 8<utf-8 utf8<utf-8 utf-8! pars<parseurl url<parseurl parseurl!")
 	f("parse URL", "pars url")
 }
 

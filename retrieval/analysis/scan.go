@@ -64,6 +64,9 @@ func (s *scanner) next() (string, kind) {
 				k = acronym
 			}
 			s.identify(s.start, s.pos)
+			if k == word && isDigit(tok[0]) {
+				s.identifySpaced(s.start, s.pos)
+			}
 			return tok, k
 		default:
 			s.inRun = false

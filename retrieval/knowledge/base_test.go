@@ -273,7 +273,7 @@ func TestLargeBase(t *testing.T) {
 	documents := step + 10
 	docs := make([]chunk.Document, documents)
 	for i := range docs {
-		docs[i] = chunk.Document{ID: fmt.Sprintf("%06d", i), Name: "x", Text: fmt.Sprintf("word%d", i)}
+		docs[i] = chunk.Document{ID: fmt.Sprintf("%06d", i), Name: "x", Text: fmt.Sprintf("%06d", i)}
 	}
 	content, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {

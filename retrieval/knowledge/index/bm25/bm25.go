@@ -154,7 +154,8 @@ const (
 
 // WeighIdentifiers returns terms with the weights of identifiers and their parts in this Index. If
 // no live text contains an identifier, its parts weigh as much as words, and it is left out if it
-// has parts. Without identifiers it returns terms itself; otherwise it uses room if that is large
+// has parts; so are its letters and other numbers if no live text contains one of its numbers,
+// because PAY-4021 does not answer a question about PAY-4022. Without identifiers it returns terms itself; otherwise it uses room if that is large
 // enough.
 func (x *Index) WeighIdentifiers(terms, room []Term) []Term {
 	var few [4]identifier
@@ -168,6 +169,8 @@ func (x *Index) WeighIdentifiers(terms, room []Term) []Term {
 		switch {
 		case in != nil && in != own && in.here:
 			t.Weight *= partWeight
+		case in != nil && in != own && in.other && short(t.Text) && x.look(t.Text, nil).texts > 0:
+			continue
 		case own == nil:
 		case own.here:
 			t.Weight *= wholeWeight
@@ -184,7 +187,21 @@ type identifier struct {
 	text  string
 	parts bool // whether terms contain parts of it
 	here  bool // whether a live text contains it
+	other bool // whether it has a number that no live text contains
 }
+
+const (
+	// leastNumber is the number of digits from which a number tells identifiers apart.
+	leastNumber = 3
+	// mostCode is the length of the longest part of an identifier that says nothing without its
+	// number.
+	mostCode = 5
+)
+
+// short reports whether a part of an identifier says nothing without the other parts.
+func short(part string) bool { return len(part) <= mostCode || isNumber(part) }
+
+func isNumber(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
 // wholes returns the identifiers in terms. It uses room if that is large enough.
 func (x *Index) wholes(terms []Term, room []identifier) []identifier {
@@ -199,6 +216,7 @@ func (x *Index) wholes(terms []Term, room []identifier) []identifier {
 			w = &wholes[len(wholes)-1]
 		}
 		w.parts = w.parts || t.Text != t.Whole
+		w.other = w.other || len(t.Text) >= leastNumber && isNumber(t.Text) && x.look(t.Text, nil).texts == 0
 	}
 	return wholes
 }

@@ -21,7 +21,7 @@ func TestSettle(t *testing.T) {
 	f(plain, plain)
 	f([]bm25.Term{{Text: "pay", Weight: .3, Whole: "pay-4021"}, {Text: "4021", Weight: .3, Whole: "pay-4021"}, {Text: "pay-4021", Weight: 1.5, Whole: "pay-4021"}, {Text: "text", Weight: 1, Whole: ""}},
 		[]bm25.Term{{Text: "pay", Weight: 1, Whole: "pay-4021"}, {Text: "4021", Weight: 1, Whole: "pay-4021"}, {Text: "pay-4021", Weight: 1, Whole: "pay-4021"}, {Text: "text", Weight: 1, Whole: ""}})
-	f([]bm25.Term{{Text: "pay", Weight: .2, Whole: "pay-4022"}, {Text: "4022", Weight: .2, Whole: "pay-4022"}}, // in no text
+	f([]bm25.Term{{Text: "4022", Weight: .2, Whole: "pay-4022"}}, // in no text
 		[]bm25.Term{{Text: "pay", Weight: .2, Whole: "pay-4022"}, {Text: "4022", Weight: .2, Whole: "pay-4022"}, {Text: "pay-4022", Weight: .2, Whole: "pay-4022"}})
 	f([]bm25.Term{{Text: "vec", Weight: 1, Whole: "vec::with_capacity"}, {Text: "capac", Weight: .3, Whole: "with_capacity"}, {Text: "with_capacity", Weight: 1.5, Whole: "vec::with_capacity"}},
 		[]bm25.Term{{Text: "vec", Weight: 1, Whole: "vec::with_capacity"}, {Text: "capac", Weight: 1, Whole: "with_capacity"}, {Text: "with_capacity", Weight: 1, Whole: "vec::with_capacity"}, {Text: "vec::with_capacity", Weight: 1, Whole: "vec::with_capacity"}})
