@@ -235,9 +235,9 @@ func TestQuestionsWithoutVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := l.Base("kb")
-	want, _ := found(t, b, e, "subject3 holidays")
+	want, _ := found(t, b, e, "holidays sea")
 	keep(t, l, "")
-	if res, _ := found(t, b, e, "subject3 holidays"); res.Degraded != "" || len(res.Sources) <= len(want.Sources) {
+	if res, _ := found(t, b, e, "holidays sea"); res.Degraded != "" || len(res.Sources) <= len(want.Sources) {
 		t.Errorf("degraded %q, %d sources", res.Degraded, len(res.Sources))
 	}
 	for name, wrong := range map[string]knowledge.Questions{
@@ -246,7 +246,7 @@ func TestQuestionsWithoutVectors(t *testing.T) {
 	} {
 		g := group(b, e)
 		g.Questions = wrong
-		q := retrieval.Query{Text: "subject3 holidays", Bases: []retrieval.Ref{{Knowledge: "kb"}}, Settings: retrieval.DefaultSettings()}
+		q := retrieval.Query{Text: "holidays sea", Bases: []retrieval.Ref{{Knowledge: "kb"}}, Settings: retrieval.DefaultSettings()}
 		got, err := g.Retrieve(t.Context(), q)
 		if err != nil || got.Degraded != retrieval.StageEmbed || got.Floor != want.Floor || !slices.EqualFunc(want.Sources, got.Sources, func(x, y retrieval.Source) bool {
 			return x.Doc == y.Doc && x.Score == y.Score && y.Arm == retrieval.ArmNone
