@@ -52,7 +52,7 @@ func TestFloor(t *testing.T) {
 		data, others                            string
 		ndcg, lost, injected, english, answered float64 // at least, at most, at most …
 	}{
-		{"scifact", "cranfield", .705, .035, .15, .25, .18},
+		{"scifact", "cranfield", .705, .037, .15, .25, .18},
 		{"cranfield", "scifact", .405, .035, .10, .25, .04},
 		{"drcd", "scifact", .950, .035, .10, .25, .02}, // of the first 2,000; of all .952
 	} {

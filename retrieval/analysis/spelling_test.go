@@ -77,7 +77,7 @@ func TestQuestionWords(t *testing.T) {
 	for _, term := range analysis.Question("Which Paymnets use PAY-4021, get_name and 年假?") {
 		got = append(got, term.Text+":"+term.Word)
 	}
-	want := "paymnet:Paymnets use:use pay:PAY 4021:4021 pay-4021: name: get_name: 年假:"
+	want := "paymnet:Paymnets use:use pay:PAY 4021:4021 pay4021: pay-4021: name: get_name: 年假:"
 	if text := strings.Join(got, " "); text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
