@@ -241,7 +241,7 @@ type Term struct {
 }
 
 // Question returns the same terms as Terms, with the identifiers that they belong to. Words that
-// begin with a letter and have a digit, such as E0382, are identifiers too.
+// begin with a letter and have a digit, such as E0382, and long numbers are identifiers too.
 func Question(text string) []Term { return (*Recent)(nil).Question(nil, text) }
 
 // Question appends the result of the function Question to terms.
@@ -280,8 +280,17 @@ func own(terms []Term, starts []int, start int) {
 	}
 }
 
-// isCode reports whether a word begins with a letter and has a digit.
-func isCode(word string) bool { return !isDigit(word[0]) && hasDigit(word) }
+// leastNumber is the length from which a number is an identifier: shorter ones are years, amounts
+// and the like.
+const leastNumber = 6
+
+// isCode reports whether a word begins with a letter and has a digit, or is a long number.
+func isCode(word string) bool {
+	if isDigit(word[0]) {
+		return len(word) >= leastNumber && strings.Trim(word, "0123456789") == ""
+	}
+	return hasDigit(word)
+}
 
 //go:embed conversation.txt
 var conversationWords string

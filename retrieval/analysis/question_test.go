@@ -99,6 +99,7 @@ func TestQuestion(t *testing.T) {
 	f("/var/app-2/x", "var<var/app-2/x app<app-2 2<app-2 app2<app-2 app-2<var/app-2/x x<var/app-2/x var/app-2/x!")
 	f("a UTF-8 and parseURL", "utf<utf-8 8<utf-8 utf8<utf-8 utf-8! pars<parseurl url<parseurl parseurl!")
 	f("parse URL", "pars url")
+	f("error 80070020 in 50000", "error 80070020! 50000")
 }
 
 // Question returns the same terms as Terms.

@@ -63,6 +63,7 @@ func TestSpellingsOfCodes(t *testing.T) {
 		"br-8821":           "d",
 		"C0000225":          "e",
 		"error c0000225":    "e",
+		"failed C0000225":   "e",
 		"0XC0000225":        "e",
 		"ora19809":          "f",
 		"ORA 19809":         "f",

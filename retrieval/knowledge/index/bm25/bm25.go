@@ -155,8 +155,8 @@ const (
 // WeighIdentifiers returns terms with the weights of identifiers and their parts in this Index. If
 // no live text contains an identifier, its parts weigh as much as words, and it is left out if it
 // has parts; so are its letters and other numbers if no live text contains one of its numbers,
-// because PAY-4021 does not answer a question about PAY-4022. Without identifiers it returns terms itself; otherwise it uses room if that is large
-// enough.
+// because PAY-4021 does not answer a question about PAY-4022. Without identifiers it returns terms
+// itself; otherwise it uses room if that is large enough.
 func (x *Index) WeighIdentifiers(terms, room []Term) []Term {
 	var few [4]identifier
 	wholes := x.wholes(terms, few[:0])
