@@ -18,9 +18,9 @@ func TestKeysStayTheSame(t *testing.T) {
 	q := question("how long")
 	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
 	for want, key := range map[string]cache.Key{
-		"v8:selected:{acme}:a3893b5389cbf825df7fe69ec036610285529c0e3eed0e6c6a9d0b700cf456a2":   cache.NewKey(cache.Selected, q),
-		"v8:candidates:{acme}:08f1344d509a151240a041e8037751ec87b73d5f586fd0680a2c1f7908f96ff1": cache.NewKey(cache.Candidates, q),
-		"v8:calibration:{}:ff83e180991e34ce3095a4c6d8f09c5d287884e4216ca6a901994fde803a4c75":    cache.NamedKey(cache.Calibration, "upstream", "model"),
+		"v9:selected:{acme}:ba06affc25f78ff3cb5f836c2a42d8e0e14520f9fff6fd670eaba8ef3be195de":   cache.NewKey(cache.Selected, q),
+		"v9:candidates:{acme}:30687b04639bcd84a373b8cad072708aa6aba4ec79c83983f1eb0f75206ea173": cache.NewKey(cache.Candidates, q),
+		"v9:calibration:{}:25aabe84c2dbc15e90241cac4b8522a689851b2a3a5bcccc31e43b5c04b91ace":    cache.NamedKey(cache.Calibration, "upstream", "model"),
 	} {
 		if got := key.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -33,9 +33,9 @@ func TestKeysStayTheSame(t *testing.T) {
 func TestKeyShowsPlainNames(t *testing.T) {
 	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 	for c := range 256 {
-		want := "v8:k:{_}:"
+		want := "v9:k:{_}:"
 		if strings.IndexByte(plain, byte(c)) >= 0 {
-			want = "v8:k:{" + string(rune(c)) + "}:"
+			want = "v9:k:{" + string(rune(c)) + "}:"
 		}
 		key := cache.Key{Kind: "k", Tenant: string([]byte{byte(c)})}
 		if got := key.String(); got != want+strings.Repeat("0", 64) {
@@ -49,7 +49,7 @@ func TestKeyShowsPlainNames(t *testing.T) {
 	}
 	for n, shown := range map[int]int{63: 63, 64: 64, 65: 64} {
 		key := cache.Key{Tenant: strings.Repeat("x", n)}
-		if want := "v8::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
+		if want := "v9::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
 			t.Errorf("%d bytes: %s", n, key)
 		}
 	}

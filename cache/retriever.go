@@ -314,7 +314,7 @@ func stringsOf(s *retrieval.Source) int {
 	if s.At.Kept {
 		return len(s.Doc)/4 + len(s.Date)
 	}
-	return len(s.Doc) + len(s.Date) + len(s.Name) + len(s.Section) + len(s.Text) + len(s.Before) + len(s.After) + len(s.Sketch)
+	return len(s.Doc) + len(s.Date) + len(s.Name) + len(s.Section) + len(s.Text) + len(s.Before) + len(s.After) + len(s.Sketch) + len(s.Attributes)
 }
 
 // A decoder reads a body.
@@ -424,7 +424,7 @@ func (e *encoder) source(b []byte, s *retrieval.Source) []byte {
 	if b = s.At.Append(b); s.At.Kept {
 		return b
 	}
-	for _, text := range [...]string{s.Name, s.Section, s.Text, s.Before, s.After, s.Sketch} {
+	for _, text := range [...]string{s.Name, s.Section, s.Text, s.Before, s.After, s.Sketch, s.Attributes} {
 		b = retrieval.AppendString(b, text)
 	}
 	return binary.AppendVarint(b, int64(s.Tokens))
@@ -447,7 +447,7 @@ func (d *decoder) source(s *retrieval.Source) {
 	}
 	s.Name, s.Section = d.String(), d.String()
 	s.Text, s.Before, s.After = d.String(), d.String(), d.String()
-	s.Sketch = d.String()
+	s.Sketch, s.Attributes = d.String(), d.String()
 	s.Tokens = d.Int()
 }
 

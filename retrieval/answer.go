@@ -286,7 +286,8 @@ func (e *UnreadableError) Error() string {
 // Unwrap returns ErrUnavailable and the cause.
 func (e *UnreadableError) Unwrap() []error { return []error{ErrUnavailable, e.Err} }
 
-// WithTexts is a Retriever that reads the texts of all hits, for callers that show them all.
+// WithTexts is a Retriever that reads the texts and sketches of all hits, for callers that use them
+// all.
 type WithTexts struct{ Next Retriever }
 
 // Retrieve returns Next's sources with their texts.
@@ -304,8 +305,14 @@ func (w WithTexts) Retrieve(ctx context.Context, q Query) (Result, error) {
 	if err := res.Texts.Read(all); err != nil {
 		return Result{Bases: res.Bases, Reason: ReasonError, Partial: true, Cache: res.Cache}, err
 	}
-	for i := range res.Sources {
-		res.Sources[i].At = Place{} // the text is here
+	for _, src := range all {
+		if !src.At.Kept {
+			continue
+		}
+		if sketch, err := res.Texts.Sketch(&Hit{At: src.At}); err == nil {
+			src.Sketch = string(sketch.append(nil))
+		}
+		src.At = Place{} // the text is here
 	}
 	res.Texts = nil
 	return res, nil

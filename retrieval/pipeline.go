@@ -36,10 +36,10 @@ type Pipeline struct {
 	// Bases returns the Retriever of a base, nil if there is none. It is called with a query whose
 	// Bases hold only that base, unless the base is joint.
 	Bases func(knowledge string) Retriever
-	// Joint reports whether a base is ranked together with the other joint ones. Joint bases share
-	// one Retriever, which is called once with all of them that the query names; its Result is
-	// about all of them. nil: no base is joint.
-	Joint func(knowledge string) bool
+	// Joint names the group of bases that a base is ranked together with; "" if it is ranked alone.
+	// The bases of a group share one Retriever, which is called once with all of them that the
+	// query names; its Result is about all of them. nil: no base is joint.
+	Joint func(knowledge string) string
 	// Punctual says that all Retrievers return when their context ends, as caches do. A single one
 	// is then called without a goroutine, which would take as long as a small search.
 	Punctual bool
@@ -216,8 +216,12 @@ func (p *Pipeline) AnswersAtOnce(q Query) bool {
 
 // asOne reports whether some bases are searched by one call.
 func (p *Pipeline) asOne(refs []Ref) bool {
-	apart := func(ref Ref) bool { return p.Joint == nil || !p.Joint(ref.Knowledge) }
-	return len(refs) == 1 || len(refs) > 1 && !slices.ContainsFunc(refs, apart)
+	if len(refs) <= 1 || p.Joint == nil {
+		return len(refs) == 1
+	}
+	first := p.Joint(refs[0].Knowledge)
+	apart := func(ref Ref) bool { return p.Joint(ref.Knowledge) != first }
+	return first != "" && !slices.ContainsFunc(refs[1:], apart)
 }
 
 // each returns the queries to search separately: the question, then the queries of its plan.
@@ -234,16 +238,21 @@ func (q *Query) each() []Query {
 
 // groups groups the joint bases. The order of refs is kept.
 func (p *Pipeline) groups(refs []Ref) [][]Ref {
-	groups, joint := make([][]Ref, 0, len(refs)), -1
+	groups, at := make([][]Ref, 0, len(refs)), map[string]int{}
 	for i, ref := range refs {
-		switch {
-		case p.Joint == nil || !p.Joint(ref.Knowledge):
-			groups = append(groups, refs[i:i+1:i+1])
-		case joint < 0:
-			joint, groups = len(groups), append(groups, refs[i:i+1:i+1])
-		default:
-			groups[joint] = append(groups[joint], ref)
+		name := ""
+		if p.Joint != nil {
+			name = p.Joint(ref.Knowledge)
 		}
+		n, known := at[name]
+		switch {
+		case name != "" && known:
+			groups[n] = append(groups[n], ref)
+			continue
+		case name != "":
+			at[name] = len(groups)
+		}
+		groups = append(groups, refs[i:i+1:i+1])
 	}
 	return groups
 }
@@ -331,7 +340,7 @@ func unavailable(err error) error {
 //     it plans further queries, Next is called a second time.
 //   - Invalid settings are replaced by the defaults.
 //
-// All fields but Unready are required.
+// All fields but Join and Unready are required.
 type Prepare struct {
 	Next Retriever
 	// Ref returns the base with an id in its current generation, which is "" until its first index
@@ -341,7 +350,8 @@ type Prepare struct {
 	// before the cache, on texts that can be long.
 	HasTerms func(text string) bool
 	// Join returns the earlier turns that join the search for text, with their weights; nil if
-	// text stands alone. The turns are in the order of Query.Previous.
+	// text stands alone. The turns are in the order of Query.Previous. nil means that they all
+	// join, with the weights that they have.
 	Join func(text string, earlier iter.Seq[string]) []Turn
 	// Unready returns why a base has no generation: ReasonIndexing or ReasonState. nil means
 	// always ReasonIndexing.
@@ -477,13 +487,20 @@ func (p *Prepare) joined(text string, earlier []Turn) []Turn {
 	if len(earlier) == 0 {
 		return nil
 	}
-	turns := p.Join(text, func(yield func(string) bool) {
-		for i := range earlier {
-			if !yield(Fold(earlier[i].Text)) {
-				return
-			}
+	var turns []Turn
+	if p.Join == nil {
+		for _, t := range earlier {
+			turns = append(turns, Turn{Fold(t.Text), t.Weight})
 		}
-	})
+	} else {
+		turns = p.Join(text, func(yield func(string) bool) {
+			for i := range earlier {
+				if !yield(Fold(earlier[i].Text)) {
+					return
+				}
+			}
+		})
+	}
 	turns = slices.DeleteFunc(turns, func(t Turn) bool { return !p.HasTerms(t.Text) })
 	if len(turns) == 0 {
 		return nil

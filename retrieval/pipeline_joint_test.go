@@ -15,7 +15,7 @@ import (
 // jointly makes a, c and d of e joint.
 func (e engines) jointly() *retrieval.Pipeline {
 	p := e.pipeline()
-	p.Joint = func(id string) bool { return id == "a" || id == "c" || id == "d" }
+	p.Joint = func(id string) string { return map[string]string{"a": "one", "c": "one", "d": "one"}[id] }
 	return p
 }
 
@@ -95,5 +95,28 @@ func TestPipelineOfJointBases(t *testing.T) {
 		if got != c.want || err != nil {
 			t.Errorf("%s: %q, want %q (%v)", name, got, c.want, err)
 		}
+	}
+}
+
+// Each group of joint bases is searched by a call of its own.
+func TestPipelineAsksEachGroup(t *testing.T) {
+	asked := make(chan string, 4)
+	all := retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+		asked <- fmt.Sprint(q.Bases)
+		return retrieval.Result{Bases: q.Bases, Floor: 2}, nil
+	})
+	p := engines{"a": all, "b": all, "c": all, "d": all, "e": all}.pipeline()
+	p.Joint = func(id string) string { return map[string]string{"a": "one", "b": "two", "c": "one", "d": "two"}[id] }
+	res, err := p.Retrieve(t.Context(), asking("a", "b", "c", "d", "e"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{<-asked, <-asked, <-asked}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"[{a ga} {c gc}]", "[{b gb} {d gd}]", "[{e ge}]"}, got); diff != "" || len(asked) > 0 {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	if got := fmt.Sprint(res.Bases); got != "[{a ga} {b gb} {c gc} {d gd} {e ge}]" {
+		t.Errorf("searched %s", got)
 	}
 }

@@ -228,7 +228,7 @@ func TestPipelineTellsLookups(t *testing.T) {
 	q := asking("a", "b", "c", "d")
 	q.Text, q.Further = "xx", []string{"yyy"}
 	p := engines{"a": cached(retrieval.CacheHit, 10), "b": cached(retrieval.CacheMiss, 20), "c": cached(retrieval.CacheMiss, 30), "d": has(0)}.pipeline()
-	p.Joint = func(id string) bool { return id == "b" || id == "c" }
+	p.Joint = func(id string) string { return map[string]string{"b": "one", "c": "one"}[id] }
 	res, _ := p.Retrieve(t.Context(), q)
 	want := []retrieval.Lookup{
 		{Knowledge: "a", State: retrieval.CacheHit, Key: 12}, {Knowledge: "b", Others: 1, State: retrieval.CacheMiss, Key: 22},

@@ -138,6 +138,9 @@ type Source struct {
 	// Sketch is the Sketcher's sketch of the content terms of Text, made at ingest; "" if the
 	// engine has none, and in the Result of a Pipeline.
 	Sketch string
+	// Attributes are the attributes of the document that tell its date or version, as a JSON object,
+	// if the engine returns texts; "" otherwise, and in the Result of a Pipeline.
+	Attributes string
 	// At is used by the engine only. If At.Kept is set, an engine leaves Name, Section, Text,
 	// Before, After, Tokens and Sketch empty; they are read from the Result's Texts.
 	At Place

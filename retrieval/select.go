@@ -380,7 +380,7 @@ func (s *selection) choose(ctx context.Context, answers []answer, res *Result) e
 	}
 	for _, c := range s.chosen {
 		src := c.result()
-		src.Sketch = "" // no longer compared
+		src.Sketch, src.Attributes = "", "" // no longer compared
 		res.Sources = append(res.Sources, src)
 	}
 	if err := s.answers.read(s.chosen, res.Sources, &s.sources); err != nil {

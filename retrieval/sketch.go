@@ -88,6 +88,14 @@ func ReadSketch(s []byte) (out Sketch, ok bool) {
 	return out, true
 }
 
+// append encodes a sketch for ReadSketch.
+func (a *Sketch) append(b []byte) []byte {
+	for _, word := range a.words {
+		b = binary.LittleEndian.AppendUint64(b, word)
+	}
+	return b
+}
+
 // SketchOf returns the sketch of some terms.
 func SketchOf(terms []string) Sketch {
 	var k Sketcher

@@ -110,10 +110,15 @@ func (l *late) Locate(_ context.Context, _ retrieval.Query, hits []*retrieval.So
 // over returns a pipeline over one late engine, whose bases are joint, and others.
 func over(l retrieval.Retriever, others engines, joint ...string) *retrieval.Pipeline {
 	p := others.pipeline()
-	p.Joint = func(id string) bool { return slices.Contains(joint, id) }
+	p.Joint = func(id string) string {
+		if slices.Contains(joint, id) {
+			return "one"
+		}
+		return ""
+	}
 	rest := p.Bases
 	p.Bases = func(id string) retrieval.Retriever {
-		if p.Joint(id) {
+		if p.Joint(id) != "" {
 			return l
 		}
 		return rest(id)

@@ -163,7 +163,7 @@ func (s *selection) date() error {
 			case c.hit != nil:
 				s.labelled, s.hits = append(s.labelled, c), append(s.hits, c.hit)
 			default:
-				dated = c.dateBy(Label{Doc: []byte(c.source.Doc), Name: []byte(c.source.Name)}) || dated
+				dated = c.dateBy(Label{Doc: []byte(c.source.Doc), Name: []byte(c.source.Name), Attributes: []byte(c.source.Attributes)}) || dated
 			}
 		}
 		if len(s.hits) == 0 {

@@ -17,8 +17,9 @@ import (
 // A Library gives the vector-store endpoints access to knowledge bases.
 type Library interface {
 	explain.Stores
-	// Candidates searches the one base in q.Bases, of which only the id is set. It returns
-	// everything that the engine finds, without a threshold, and the base's floor.
+	// Candidates searches the bases in q.Bases, of which only the ids are set, as one base; all of
+	// several must be joint. It returns everything that the engine finds, without a threshold, and
+	// the floor. The turns of q.Previous have their weights.
 	Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error)
 }
 
@@ -26,11 +27,18 @@ type Library interface {
 // the exact sources.
 const (
 	attrName       = "sidenote_name"       // title of the document
-	attrSection    = "sidenote_section"    // title of the document
-	attrChunk      = "sidenote_chunk"      // heading path of the section
-	attrChunks     = "sidenote_chunks"     // index of the chunk in its document
-	attrGeneration = "sidenote_generation" // of a file: number of chunks
-	attrFloor      = "sidenote_floor"      // the generation that was searched; in a store's metadata, the current one
+	attrSection    = "sidenote_section"    // heading path of the section
+	attrChunk      = "sidenote_chunk"      // index of the chunk in its document
+	attrChunks     = "sidenote_chunks"     // of a file: number of chunks
+	attrGeneration = "sidenote_generation" // the generation that was searched; in a store's metadata, the current one
+	attrFloor      = "sidenote_floor"      // minimum score of answers
+
+	// Of results for another Sidenote, see jointSearch.
+	attrKnowledge = "sidenote_knowledge" // id of the base
+	attrScore     = "sidenote_score"     // score of the engine
+	attrSketch    = "sidenote_sketch"    // retrieval.Source.Sketch in base64
+
+	attrJoint = "sidenote_joint" // in a store's metadata: it takes a jointSearch
 )
 
 // storesPath begins the paths of the endpoints in the form of OpenAI's vector stores. A base is a
@@ -64,7 +72,7 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	case len(at) == 1:
 		return get(of(showStore))
 	case len(at) == 2 && at[1] == "search":
-		return endpoint{method: "POST", handle: of(h.searchStore)}, true
+		return endpoint{method: "POST", handle: func(ctx *fasthttp.RequestCtx) error { return h.searchStores(ctx, at[0]) }}, true
 	case len(at) == 2 && at[1] == "files":
 		return get(of(listFiles))
 	case at[1] == "files":
@@ -85,12 +93,26 @@ func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fa
 	if err != nil {
 		return err
 	}
-	s, ok := h.Library.Store(id)
-	if !ok || !slices.Contains(who.Bases, id) {
-		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No vector store found with id %q; there are %s.", id, strings.Join(who.Bases, ", ")))
+	s, ok := h.storeFor(&who, id)
+	if !ok {
+		failStore(ctx, &who, id)
 		return nil
 	}
-	return handle(ctx, who, id, s.VisibleTo(who.Filter))
+	return handle(ctx, who, id, s)
+}
+
+// storeFor returns the part of a base that a viewer may see; false if there is none.
+func (h *Handler) storeFor(who *explain.Viewer, id string) (explain.Store, bool) {
+	s, ok := h.Library.Store(id)
+	if !ok || !slices.Contains(who.Bases, id) {
+		return explain.Store{}, false
+	}
+	return s.VisibleTo(who.Filter), true
+}
+
+// failStore answers that there is no such base.
+func failStore(ctx *fasthttp.RequestCtx, who *explain.Viewer, id string) {
+	fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No vector store found with id %q; there are %s.", id, strings.Join(who.Bases, ", ")))
 }
 
 // attributesOf returns a document's own attributes and Sidenote's, whose names documents cannot
@@ -137,6 +159,9 @@ func storeOf(id string, s explain.Store) storeObject {
 	}
 	if s.Generation != "" {
 		o.Status, o.Metadata[attrGeneration] = "completed", s.Generation
+	}
+	if s.Joint {
+		o.Metadata[attrJoint] = "1"
 	}
 	return o
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,22 @@ type storeSearch struct {
 			TextWeight      *float64 `json:"text_weight"`      // ignored: the base decides
 		} `json:"hybrid_search"`
 	} `json:"ranking_options"`
-	RewriteQuery *bool `json:"rewrite_query"` // ignored: queries are not rewritten
+	RewriteQuery *bool        `json:"rewrite_query"` // ignored: queries are not rewritten
+	Joint        *jointSearch `json:"sidenote"`      // from another Sidenote; not at OpenAI
+}
+
+// A jointSearch asks for the candidates of one query in all bases of the path, whose ids are
+// separated by commas, ranked as one base. A base that the caller may not see is left out, as if
+// it did not exist; the answer says which ones were searched.
+type jointSearch struct {
+	Turns       []jointTurn `json:"turns"` // earlier turns that join the query, last first
+	DenseWeight float64     `json:"dense_weight"`
+	Fusion      string      `json:"fusion"` // "" or "rrf"
+}
+
+type jointTurn struct {
+	Text   string  `json:"text"`
+	Weight float64 `json:"weight"`
 }
 
 // queries is a string or a list of strings.
@@ -67,6 +83,18 @@ type storePage struct {
 	Data        []storeHit `json:"data"`         // best first
 	HasMore     bool       `json:"has_more"`     // false: there is one page
 	NextPage    *string    `json:"next_page"`
+
+	Joint *jointAnswer `json:"sidenote,omitempty"` // of a jointSearch
+}
+
+// A jointAnswer says how a jointSearch went.
+type jointAnswer struct {
+	Bases       []explain.Searched `json:"bases"` // that were searched
+	Reason      string             `json:"reason,omitempty"`
+	Partial     bool               `json:"partial,omitempty"`
+	Provisional bool               `json:"provisional,omitempty"`
+	Degraded    string             `json:"degraded,omitempty"`
+	Embed       string             `json:"embed,omitempty"`
 }
 
 type storeHit struct {
@@ -84,11 +112,25 @@ type storeText struct {
 	Text string `json:"text"`
 }
 
-// searchStore searches one base for one or several queries. It returns everything that the engine
-// finds, without the selection for chat requests: the caller may want to select among the results
-// of several bases.
-func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who explain.Viewer, id string, store explain.Store) error {
-	s, err := readStoreSearch(ctx)
+// searchStores searches one base for one or several queries, or several bases for one. It returns
+// everything that the engine finds, without the selection for chat requests: the caller may want to
+// select among the results of several bases.
+func (h *Handler) searchStores(ctx *fasthttp.RequestCtx, id string) error {
+	who, err := h.viewer(ctx)
+	if err != nil {
+		return err
+	}
+	stores := map[string]explain.Store{}
+	for one := range strings.SplitSeq(id, ",") {
+		if store, ok := h.storeFor(&who, one); ok {
+			stores[one] = store
+		}
+	}
+	if len(stores) == 0 {
+		failStore(ctx, &who, id)
+		return nil
+	}
+	s, err := readStoreSearch(ctx, stores, strings.Contains(id, ","))
 	if err != nil {
 		return err
 	}
@@ -96,29 +138,62 @@ func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who explain.Viewer, id s
 	if err != nil {
 		return err
 	}
+	q := retrieval.Query{Tenant: who.Tenant, Filter: filter.AllOf(who.Filter, asked)}
+	for id := range stores {
+		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
+	}
 	limit, least := defaultResults, 0.0
 	if s.MaxNumResults != nil {
 		limit = *s.MaxNumResults
 	}
+	q.Settings.TopK, q.Settings.NumCandidates = limit, limit
 	if r := s.RankingOptions; r != nil && r.ScoreThreshold != nil {
 		least = *r.ScoreThreshold
 	}
 	search, cancel := context.WithTimeout(context.Background(), storeWait)
 	defer cancel()
+	page := storePage{Object: "vector_store.search_results.page", SearchQuery: s.Query}
 	var hits []storeHit
-	for _, text := range s.Query {
-		q := retrieval.Query{Tenant: who.Tenant, Filter: filter.AllOf(who.Filter, asked), Bases: []retrieval.Ref{{Knowledge: id}}, Text: text,
-			Settings: retrieval.Settings{TopK: limit, NumCandidates: limit}}
+	for _, q.Text = range s.Query {
+		s.Joint.setOn(&q)
 		res, err := h.Library.Candidates(search, q)
 		if err != nil {
 			return &tenant.APIError{Reason: rewrite.ReasonUnavailable, Message: fmt.Sprintf("The search failed: %s.", res.Reason), Err: err}
 		}
-		hits = append(hits, hitsOf(res, store, q.Filter)...)
+		hits = append(hits, hitsOf(&res, stores, q.Filter, s.Joint != nil)...)
+		if s.Joint != nil {
+			page.Data, page.Joint = hits, jointAnswerOf(&res)
+			return writeJSON(ctx, fasthttp.StatusOK, page)
+		}
 	}
-	return writeJSON(ctx, fasthttp.StatusOK, storePage{Object: "vector_store.search_results.page", SearchQuery: s.Query, Data: merge(hits, least, limit)})
+	page.Data = merge(hits, least, limit)
+	return writeJSON(ctx, fasthttp.StatusOK, page)
 }
 
-func readStoreSearch(ctx *fasthttp.RequestCtx) (s storeSearch, err error) {
+// setOn sets what the search says on a query.
+func (j *jointSearch) setOn(q *retrieval.Query) {
+	if j == nil {
+		return
+	}
+	q.Settings.DenseWeight, q.Settings.Fusion = j.DenseWeight, retrieval.Fusion(j.Fusion)
+	for _, t := range j.Turns {
+		q.Previous = append(q.Previous, retrieval.Turn(t))
+	}
+}
+
+func jointAnswerOf(res *retrieval.Result) *jointAnswer {
+	a := &jointAnswer{
+		Bases: []explain.Searched{}, Reason: string(res.Reason), Partial: res.Partial, Provisional: res.Provisional,
+		Degraded: string(res.Degraded), Embed: string(res.EmbedFailure),
+	}
+	for _, ref := range res.Bases {
+		a.Bases = append(a.Bases, explain.Searched{ID: ref.Knowledge, Generation: ref.Generation})
+	}
+	return a
+}
+
+// readStoreSearch reads a search of some bases; several says that the path names more than one.
+func readStoreSearch(ctx *fasthttp.RequestCtx, stores map[string]explain.Store, several bool) (s storeSearch, err error) {
 	if err := decodeSearch(ctx, "a search", &s); err != nil {
 		return s, err
 	}
@@ -136,29 +211,66 @@ func readStoreSearch(ctx *fasthttp.RequestCtx) (s storeSearch, err error) {
 	if r := s.RankingOptions; r != nil && r.ScoreThreshold != nil && (*r.ScoreThreshold < 0 || *r.ScoreThreshold > 1) {
 		return s, optionError("ranking_options.score_threshold", "score_threshold is %v; it goes from 0 to 1.", *r.ScoreThreshold)
 	}
-	return s, nil
+	return s, s.checkJoint(stores, several)
 }
 
-// hitsOf converts the sources of one base's answer to OpenAI's form. The engine has applied filter
-// already; it is applied again because the current attributes are shown, which may have changed.
-func hitsOf(res retrieval.Result, store explain.Store, filter *filter.Filter) []storeHit {
-	generation := ""
-	if len(res.Bases) == 1 {
-		generation = res.Bases[0].Generation
+// checkJoint returns an error if these bases cannot be searched together, or in this way.
+func (s *storeSearch) checkJoint(stores map[string]explain.Store, several bool) error {
+	switch j := s.Joint; {
+	case j == nil && several:
+		return optionError("sidenote", "Several vector stores are searched together only with the field sidenote.")
+	case j == nil:
+		return nil
+	case len(s.Query) != 1:
+		return optionError("query", "query has %d texts; with the field sidenote it takes one.", len(s.Query))
+	case j.Fusion != string(retrieval.FusionScores) && j.Fusion != string(retrieval.FusionRanks):
+		return optionError("sidenote.fusion", "fusion is %q; it can be %q.", j.Fusion, retrieval.FusionRanks)
+	case j.DenseWeight < 0 || j.DenseWeight > 1:
+		return optionError("sidenote.dense_weight", "dense_weight is %v; it goes from 0 to 1.", j.DenseWeight)
+	}
+	said := 0
+	for _, t := range s.Joint.Turns {
+		if said += len(t.Text); !(t.Weight > 0 && t.Weight <= 1) {
+			return optionError("sidenote.turns", "A turn has weight %v; it goes from 0 to 1.", t.Weight)
+		}
+	}
+	if said > explain.MaxQuery {
+		return optionError("sidenote.turns", "turns have %d bytes; they have at most %d bytes.", said, explain.MaxQuery)
+	}
+	for id, store := range stores {
+		if !store.Joint {
+			return optionError("sidenote", "The vector store %q is on another server; it cannot be searched together with others.", id)
+		}
+	}
+	return nil
+}
+
+// hitsOf converts the sources of an answer to OpenAI's form; joint adds what another Sidenote uses.
+// The engine has applied filter already; it is applied again because the current attributes are
+// shown, which may have changed.
+func hitsOf(res *retrieval.Result, stores map[string]explain.Store, filter *filter.Filter, joint bool) []storeHit {
+	generations := map[string]string{}
+	for _, ref := range res.Bases {
+		generations[ref.Knowledge] = ref.Generation
 	}
 	hits := make([]storeHit, 0, len(res.Sources))
 	for i := range res.Sources {
 		src := &res.Sources[i]
+		store := stores[src.Knowledge]
 		file, ok := store.Find(src.Doc)
 		if filter != nil && store.File != nil && !(ok && filter.Match(file.Attributes)) {
 			continue
 		}
-		attributes := map[string]any{attrName: src.Name, attrChunk: src.Chunk, attrGeneration: generation}
+		attributes := map[string]any{attrName: src.Name, attrChunk: src.Chunk, attrGeneration: generations[src.Knowledge]}
 		if src.Section != "" {
 			attributes[attrSection] = src.Section
 		}
 		if res.Floor > 0 {
 			attributes[attrFloor] = res.Floor
+		}
+		if joint {
+			attributes[attrKnowledge], attributes[attrScore] = src.Knowledge, src.Score
+			attributes[attrSketch] = base64.StdEncoding.EncodeToString([]byte(src.Sketch))
 		}
 		hits = append(hits, storeHit{
 			FileID: src.Doc, Filename: src.Doc, Score: retrieval.Relevance(src.Score, res.Floor),

@@ -21,6 +21,7 @@ type Store struct {
 	Changed    time.Time // when its content last changed; zero if never
 	Files      int
 	Bytes      int64 // total size of the texts
+	Joint      bool  // it can be searched together with other joint bases
 	// File returns document i in the order of ids, 0 <= i < Files. It is nil if the base cannot
 	// list its documents.
 	File func(i int) KnowledgeFile

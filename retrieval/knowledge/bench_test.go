@@ -51,7 +51,7 @@ func BenchmarkGroup(b *testing.B) {
 				}
 				request := func(r retrieval.Retriever) retrieval.Retriever {
 					return &retrieval.Pipeline{
-						Bases: func(string) retrieval.Retriever { return r }, Joint: func(string) bool { return true },
+						Bases: func(string) retrieval.Retriever { return r }, Joint: func(string) string { return "all" },
 						Terms: new(analysis.Recent).Terms,
 					}
 				}

@@ -66,28 +66,32 @@ type bytesCounter struct{}
 func (bytesCounter) Count(s string) (int, bool) { return len(s) / 4, true }
 
 // library is the embedded base as the admin port serves it.
-type library struct{ *knowledge.Base }
+type library struct {
+	*knowledge.Base
+	joint bool
+}
 
 func (l library) Store(id string) (explain.Store, bool) {
 	c := l.Content()
 	if c == nil || id != "vs_1" {
 		return explain.Store{}, id == "vs_1"
 	}
-	return explain.Store{Generation: c.Generation(), Files: c.Documents(), File: func(i int) explain.KnowledgeFile {
+	return explain.Store{Generation: c.Generation(), Joint: l.joint, Files: c.Documents(), File: func(i int) explain.KnowledgeFile {
 		h := c.DocumentAt(i)
 		return explain.KnowledgeFile{ID: h.ID, Attributes: h.Attributes}
 	}}, true
 }
 
 func (l library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	return retrieval.WithTexts{Next: l}.Retrieve(ctx, q)
+	return retrieval.WithTexts{Next: l.Base}.Retrieve(ctx, q)
 }
 
-// newCentral starts a Sidenote's admin port and a base that searches it.
-func newCentral(t *testing.T) central {
+// newCentral starts a Sidenote's admin port and a base that searches it; joint says whether it
+// searches several bases as one.
+func newCentral(t *testing.T, joint bool) central {
 	t.Helper()
 	embedded := knowledge.New("vs_1")
-	h := &admin.Handler{Lookup: &explain.Knowledge{Bases: func() []string { return []string{"vs_1"} }}, Library: library{embedded}}
+	h := &admin.Handler{Lookup: &explain.Knowledge{Bases: func() []string { return []string{"vs_1"} }}, Library: library{embedded, joint}}
 	server := admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -119,17 +123,28 @@ func newCentral(t *testing.T) central {
 }
 
 func TestContractOfASidenote(t *testing.T) {
-	retrievaltest.Run(t, func(t *testing.T, docs []retrievaltest.Document) retrieval.Base {
-		c := newCentral(t)
-		c.Change(t, docs)
-		return c
-	})
+	for name, joint := range map[string]bool{"older": false, "joint": true} {
+		t.Run(name, func(t *testing.T) {
+			retrievaltest.Run(t, func(t *testing.T, docs []retrievaltest.Document) retrieval.Base {
+				c := newCentral(t, joint)
+				c.Change(t, docs)
+				return c
+			})
+		})
+	}
 }
 
 // A search through the API returns the same sources as one in that Sidenote, except for
-// neighbours: scores and floor too, so that thresholds mean the same.
+// neighbours: scores and floor too, so that thresholds mean the same, and sketches if it can be
+// searched jointly.
 func TestASidenoteGivesItsOwnSources(t *testing.T) {
-	c := newCentral(t)
+	for name, joint := range map[string]bool{"older": false, "joint": true} {
+		t.Run(name, func(t *testing.T) { testOwnSources(t, joint) })
+	}
+}
+
+func testOwnSources(t *testing.T, joint bool) {
+	c := newCentral(t, joint)
 	docs := retrievaltest.Documents()
 	docs = append(docs, retrievaltest.Document{ID: "odd  name#?.md", Text: "# Odd\n\n## Part one\n\nAll about the flux compensator.\n"})
 	c.Change(t, docs)
@@ -143,7 +158,13 @@ func TestASidenoteGivesItsOwnSources(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range want.Sources {
-			want.Sources[i].Knowledge, want.Sources[i].Before, want.Sources[i].After, want.Sources[i].Sketch = "legal", "", "", ""
+			want.Sources[i].Knowledge, want.Sources[i].Before, want.Sources[i].After = "legal", "", ""
+			if !joint {
+				want.Sources[i].Sketch = ""
+			}
+			if want.Sources[i].Doc == "leave.md" { // the only document with such an attribute
+				want.Sources[i].Attributes = `{"version":2}`
+			}
 			want.Sources[i].Arm = retrieval.ArmVector // the API does not report the arm
 		}
 		if diff := cmp.Diff(want.Sources, got.Sources, cmpopts.EquateApprox(1e-12, 0), cmpopts.EquateEmpty()); diff != "" {

@@ -3,6 +3,7 @@ package vectorstore
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,49 @@ type found struct {
 	generation string             // reported by a Sidenote; "" if there is none
 	mixed      bool               // the results are of several generations, so they must not be cached
 	dropped    int                // results that do not match the filter, or lack the attributes to decide
+	joint      *jointAnswer       // from a Sidenote that was asked jointly
+}
+
+// A jointAnswer is what a Sidenote says about a joint search.
+type jointAnswer struct {
+	Bases []struct {
+		ID         string `json:"kb_id"`
+		Generation string `json:"generation"`
+	} `json:"bases"` // that were searched
+	Reason      retrieval.Reason      `json:"reason"`
+	Partial     bool                  `json:"partial"`
+	Provisional bool                  `json:"provisional"`
+	Degraded    retrieval.Stage       `json:"degraded"`
+	Embed       retrieval.EmbedReason `json:"embed"`
+}
+
+// check replaces words that are not in the closed lists of their types.
+func (a *jointAnswer) check() {
+	switch a.Reason {
+	case retrieval.ReasonNone, retrieval.ReasonNoQueryTerms, retrieval.ReasonIndexing, retrieval.ReasonState, retrieval.ReasonTimeout, retrieval.ReasonError:
+	default:
+		a.Reason = retrieval.ReasonNone // such as no-match, which follows from the sources
+	}
+	if a.Degraded != retrieval.StageEmbed {
+		a.Degraded = ""
+	}
+	switch a.Embed {
+	case retrieval.EmbedTimeout, retrieval.EmbedError, retrieval.EmbedInvalid:
+	default:
+		a.Embed = ""
+	}
+}
+
+// generation returns the generation of a base that was searched; false if it was not.
+func (a *jointAnswer) generation(id string) (string, bool) {
+	for _, base := range a.Bases {
+		if base.ID == id {
+			raw, _ := json.Marshal(base.Generation) // a string
+			own := generationOf(raw)
+			return own, own != ""
+		}
+	}
+	return "", false
 }
 
 // A result is an element of an answer's data. Anything may be null or missing: engines behind
@@ -46,7 +90,8 @@ type result struct {
 // within their document.
 func decodePage(body []byte, limit int, filter *filter.Filter, neutralise func(string) string) (found, error) {
 	var page struct {
-		Data json.RawMessage `json:"data"`
+		Data  json.RawMessage `json:"data"`
+		Joint *jointAnswer    `json:"sidenote"`
 	}
 	var results []result
 	if err := json.Unmarshal(body, &page); err != nil {
@@ -58,8 +103,11 @@ func decodePage(body []byte, limit int, filter *filter.Filter, neutralise func(s
 	if err := json.Unmarshal(page.Data, &results); err != nil { // null is an empty list
 		return found{}, fmt.Errorf("answer is not a page of results: %w", err)
 	}
+	if page.Joint != nil {
+		page.Joint.check()
+	}
 	results, dropped := keep(results, filter)
-	f := found{floor: commonFloor(results), dropped: dropped}
+	f := found{floor: commonFloor(results), dropped: dropped, joint: page.Joint}
 	chunks := map[string]int{}
 	for i := range results {
 		s, ok := results[i].source(neutralise)
@@ -70,7 +118,9 @@ func decodePage(body []byte, limit int, filter *filter.Filter, neutralise func(s
 			s.Chunk = chunks[s.Doc]
 			chunks[s.Doc]++
 		}
-		if f.floor > 0 {
+		if exact := number(results[i].Attributes["sidenote_score"]); f.floor > 0 && exact > 0 {
+			s.Score = exact
+		} else if f.floor > 0 {
 			s.Score = retrieval.FromRelevance(s.Score, f.floor)
 		}
 		told := generationOf(results[i].Attributes["sidenote_generation"])
@@ -120,10 +170,35 @@ func (r *result) source(neutralise func(string) string) (retrieval.Source, bool)
 	}
 	s.Name = cmp.Or(label(word(r.Attributes["sidenote_name"])), label(r.Filename), s.Doc)
 	s.Section = label(word(r.Attributes["sidenote_section"]))
+	s.Knowledge = word(r.Attributes["sidenote_knowledge"])
+	s.Attributes = timeOf(r.Attributes)
+	if sketch, err := base64.StdEncoding.DecodeString(word(r.Attributes["sidenote_sketch"])); err == nil && len(sketch) == retrieval.SketchBytes {
+		s.Sketch = string(sketch)
+	}
 	if n := number(r.Attributes["sidenote_chunk"]); r.Attributes["sidenote_chunk"] != nil && n >= 0 && n < 1<<31 {
 		s.Chunk = int(n)
 	}
 	return s, true
+}
+
+// maxTime is the maximum length of the attributes that tell the time of a document, in bytes.
+const maxTime = 4 << 10
+
+// timeOf returns the attributes that tell the date or version of a document, "" if there are none.
+func timeOf(attributes map[string]json.RawMessage) string {
+	told := map[string]json.RawMessage{}
+	for _, name := range [...]string{"date", "version", "supersedes"} {
+		for _, name := range [...]string{name, retrieval.VersionAttributes + name} {
+			if raw, ok := attributes[name]; ok {
+				told[name] = raw
+			}
+		}
+	}
+	text, err := json.Marshal(told)
+	if err != nil || len(told) == 0 || len(text) > maxTime {
+		return ""
+	}
+	return string(text)
 }
 
 // number parses a finite number; anything else is 0.
@@ -222,6 +297,9 @@ func decodeStore(body []byte) (store, error) {
 }
 
 func (s store) generation() string { return generationOf(s.Metadata["sidenote_generation"]) }
+
+// joint reports whether the store takes a jointRequest.
+func (s store) joint() bool { return s.generation() != "" && word(s.Metadata["sidenote_joint"]) == "1" }
 
 func (s store) counts() string { return fmt.Sprint(s.FileCounts) }
 

@@ -25,7 +25,7 @@ import (
 // If reading the state fails, the generation stays.
 
 // version is the version of the decoding: change it with decode.go.
-const version = "1"
+const version = "2"
 
 // window is how long a generation is valid if the store does not show its changes.
 const window = 30 * time.Second
@@ -40,6 +40,7 @@ const (
 type state struct {
 	digest string // "": not read yet
 	ages   bool   // incomplete, so the generation must expire
+	joint  bool   // of a Sidenote that searches several stores as one
 }
 
 // look reads the state of the store periodically until ctx ends.
@@ -71,9 +72,9 @@ func (b *Base) Refresh(ctx context.Context) error {
 		return err
 	}
 	if own := s.generation(); own != "" {
-		b.set(state{digest: b.told(own)})
+		b.set(state{digest: b.told(own), joint: s.joint()})
 	} else if files, all := b.files(ctx, s); ctx.Err() == nil {
-		b.set(state{b.digest("store", s.Status, strconv.FormatInt(s.CreatedAt, 10), strconv.FormatInt(s.UsageBytes, 10), s.counts(), files), !all})
+		b.set(state{b.digest("store", s.Status, strconv.FormatInt(s.CreatedAt, 10), strconv.FormatInt(s.UsageBytes, 10), s.counts(), files), !all, false})
 	}
 	if b.options.Looked != nil {
 		b.options.Looked(s.FileCounts.Completed, s.UsageBytes)

@@ -30,20 +30,38 @@ type api struct {
 }
 
 func newAPI(client *services.Remote, store string) api {
-	return api{client, "/vector_stores/" + url.PathEscape(store)}
+	return api{client, storePath(store)}
 }
 
-// search returns the answer to a search.
-func (a api) search(ctx context.Context, text string, limit int, chosen *filter.Filter) ([]byte, error) {
-	body, err := json.Marshal(struct {
-		Query         string         `json:"query"`
-		MaxNumResults int            `json:"max_num_results"`
-		Filters       *filter.Filter `json:"filters,omitempty"`
-	}{text, limit, chosen})
+func storePath(store string) string { return "/vector_stores/" + url.PathEscape(store) }
+
+// A request is the body of a search. Joint is for a Sidenote that says that it takes it.
+type request struct {
+	Query         string         `json:"query"`
+	MaxNumResults int            `json:"max_num_results"`
+	Filters       *filter.Filter `json:"filters,omitempty"`
+	Joint         *jointRequest  `json:"sidenote,omitempty"`
+}
+
+// A jointRequest asks a Sidenote for the candidates in all stores of the path, ranked as one.
+type jointRequest struct {
+	Turns       []jointTurn `json:"turns,omitempty"` // last first
+	DenseWeight float64     `json:"dense_weight,omitempty"`
+	Fusion      string      `json:"fusion,omitempty"`
+}
+
+type jointTurn struct {
+	Text   string  `json:"text"`
+	Weight float64 `json:"weight"`
+}
+
+// search returns the answer to a search in one store, or in several of a Sidenote.
+func (a api) search(ctx context.Context, r request, stores ...string) ([]byte, error) {
+	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode question: %w", err)
 	}
-	return a.Call(ctx, http.MethodPost, a.path+"/search", body)
+	return a.Call(ctx, http.MethodPost, storePath(strings.Join(stores, ","))+"/search", body)
 }
 
 // state returns the state of the store.

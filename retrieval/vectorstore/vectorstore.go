@@ -23,7 +23,6 @@ import (
 	"unicode"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/filter"
 	"sidenote/retrieval/services"
 )
 
@@ -127,28 +126,24 @@ func (b *Base) ref(s state) retrieval.Ref {
 	return retrieval.Ref{Knowledge: b.options.Knowledge, Generation: b.generation(s, time.Now())}
 }
 
-// Retrieve searches the store for the best q.Settings.NumCandidates chunks, at most 50. The API
-// has no weights, so the turns of q.Previous become part of the question, oldest first.
+// Retrieve searches the store for the best q.Settings.NumCandidates chunks, at most 50. Except for a
+// Sidenote, which is asked as by Stores, the API has no weights, so the turns of q.Previous become
+// part of the question, oldest first.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	start, before := time.Now(), b.state()
+	if before.joint {
+		return joint{b}.retrieve(ctx, &q)
+	}
 	res := retrieval.Result{Bases: []retrieval.Ref{b.ref(before)}, Cache: retrieval.CacheOff}
 	text := question(q)
 	if text == "" {
 		res.Reason = retrieval.ReasonNoQueryTerms
 		return res, nil
 	}
-	limit := q.Settings.NumCandidates
-	if limit <= 0 || limit > maxResults {
-		limit = maxResults
-	}
-	found, err := b.search(ctx, text, limit, q.Filter)
+	found, err := b.search(ctx, request{Query: text, MaxNumResults: limitOf(&q), Filters: q.Filter}, b.options.Store)
 	res.Took = time.Since(start)
 	if err != nil {
-		res.Reason = retrieval.ReasonError
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			res.Reason = retrieval.ReasonTimeout
-		}
-		return res, fmt.Errorf("search vector store %s: %w: %w", b.options.Store, retrieval.ErrUnavailable, err)
+		return failed(res, err, "vector store "+b.options.Store)
 	}
 	if found.generation != "" {
 		now := state{digest: b.told(found.generation)}
@@ -158,27 +153,41 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	for i := range found.sources {
 		found.sources[i].Knowledge = b.options.Knowledge
 	}
-	res.Sources, res.Floor, res.Partial = found.sources, found.floor, found.mixed
-	if len(res.Sources) == 0 {
-		res.Reason = retrieval.ReasonNoMatch
-	}
-	res.Retrieved, res.Unique = len(res.Sources), len(res.Sources)
+	res.Partial = found.mixed
+	found.addTo(&res)
 	return res, nil
 }
 
+// limitOf returns how many results to ask for.
+func limitOf(q *retrieval.Query) int {
+	if n := q.Settings.NumCandidates; n > 0 && n < maxResults {
+		return n
+	}
+	return maxResults
+}
+
+// failed returns the result of a search that failed.
+func failed(res retrieval.Result, err error, what string) (retrieval.Result, error) {
+	res.Reason = retrieval.ReasonError
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		res.Reason = retrieval.ReasonTimeout
+	}
+	return res, fmt.Errorf("search %s: %w: %w", what, retrieval.ErrUnavailable, err)
+}
+
 // search makes one search, and records in health what the outcome says about the store.
-func (b *Base) search(ctx context.Context, text string, limit int, filter *filter.Filter) (found, error) {
+func (b *Base) search(ctx context.Context, r request, stores ...string) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	defer cancel()
-	body, err := b.api.search(ctx, text, limit, filter)
+	body, err := b.api.search(ctx, r, stores...)
 	var f found
 	if errors.Is(err, services.ErrDown) || errors.Is(err, services.ErrBusy) {
 		return f, err // nothing was sent
 	}
 	if err == nil {
-		f, err = decodePage(body, limit, filter, b.options.Neutralise)
+		f, err = decodePage(body, r.MaxNumResults, r.Filters, b.options.Neutralise)
 	}
-	if filter != nil && badRequest(err) {
+	if r.Filters != nil && badRequest(err) {
 		b.health.Cannot(refuses) // says nothing about other searches
 		return f, err
 	}

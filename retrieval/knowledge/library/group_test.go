@@ -187,7 +187,7 @@ func TestGroupMeetsDamage(t *testing.T) {
 			newFolder(t, knowledgetest.Handbook()).sync(l)
 			g := groupOf(t, func() *library.Library { return l })
 			p := &retrieval.Pipeline{
-				Bases: func(string) retrieval.Retriever { return g }, Joint: func(string) bool { return true }, Terms: analysis.Terms,
+				Bases: func(string) retrieval.Retriever { return g }, Joint: func(string) string { return "all" }, Terms: analysis.Terms,
 			}
 			q := retrieval.Query{Text: "parental leave", Settings: retrieval.DefaultSettings(), Bases: []retrieval.Ref{{Knowledge: "kb"}, {Knowledge: "other"}, {Knowledge: "third"}}}
 			whole, err := p.Retrieve(t.Context(), q)

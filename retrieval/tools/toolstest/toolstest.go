@@ -41,7 +41,7 @@ func Open(t testing.TB, bases map[string][]chunk.Document) (*tools.Knowledge, re
 		Base: func(id string) *knowledge.Base { return made[id] }, Wait: time.Minute,
 		Start: func(f func(context.Context)) { f(context.Background()) },
 	}
-	pipeline := &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) bool { return true }, Terms: analysis.Terms}
+	pipeline := &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) string { return "all" }, Terms: analysis.Terms}
 	prepare := &retrieval.Prepare{
 		Next: pipeline, HasTerms: new(analysis.Recent).HasTerms,
 		Ref: func(id string) (retrieval.Ref, bool) {

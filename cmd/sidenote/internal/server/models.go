@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
@@ -43,10 +43,8 @@ type catalogue struct {
 
 	group *knowledge.Group // of the embedded bases
 
-	cached   func(retrieval.Base) retrieval.Retriever // puts caches before a remote base
-	together retrieval.Retriever                      // the group behind its caches
-	mu       sync.Mutex
-	made     map[string]retrieval.Retriever // by id; one per base, because it shares searches in flight
+	together retrieval.Retriever // the group behind its caches
+	remote   retrieval.Retriever // the vector stores behind their caches
 }
 
 // base returns the base with an id.
@@ -68,8 +66,24 @@ func (c *catalogue) embedded(id string) *knowledge.Base {
 	return embedded
 }
 
-// joint reports whether a base is ranked together with others, as embedded bases are.
-func (c *catalogue) joint(id string) bool { return c.retriever(id) == c.together }
+// store returns the vector store with an id, or nil.
+func (c *catalogue) store(id string) *vectorstore.Base {
+	base, _ := c.base(id)
+	store, _ := base.(*vectorstore.Base)
+	return store
+}
+
+// joint names the group of bases that a base is ranked together with: the embedded ones, or those
+// on one central Sidenote; "" if it is ranked alone.
+func (c *catalogue) joint(id string) string {
+	switch base, _ := c.base(id); base := base.(type) {
+	case *knowledge.Base:
+		return "embedded"
+	case *vectorstore.Base:
+		return base.Central()
+	}
+	return ""
+}
 
 // Ref returns the current reference of a base.
 func (c *catalogue) Ref(id string) (retrieval.Ref, bool) {
@@ -90,21 +104,15 @@ func (c *catalogue) ids() []string {
 	return slices.Compact(ids)
 }
 
-// retriever returns the cached retriever of a base, or nil if there is no such base.
+// retriever returns the cached retriever of a base, or nil if there is no such base. It is the same
+// for all embedded bases and for all vector stores, because it shares searches in flight.
 func (c *catalogue) retriever(id string) retrieval.Retriever {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.made[id]; r != nil {
-		return r // a base that was deleted since answers as if not yet indexed
-	}
 	base, ok := c.base(id)
 	if !ok {
 		return nil
 	}
 	if _, embedded := base.(*knowledge.Base); embedded {
-		c.made[id] = c.together
-	} else {
-		c.made[id] = c.cached(base)
+		return c.together
 	}
-	return c.made[id]
+	return c.remote
 }

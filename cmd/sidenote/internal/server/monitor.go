@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
-	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/folder"
 )
 
@@ -72,15 +70,6 @@ func (m Monitor) WatchBreaker(name string, open func() bool) {
 			return 1
 		}
 		return 0
-	})
-}
-
-// Searched returns a retriever that counts the searches of a base.
-func (m Monitor) Searched(base retrieval.Base) retrieval.Retriever {
-	return retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-		res, err := base.Retrieve(ctx, q)
-		m.Metrics.Searched(base.Ref().Knowledge, res.Reason)
-		return res, err
 	})
 }
 

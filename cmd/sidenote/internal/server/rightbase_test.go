@@ -52,7 +52,7 @@ func TestTheRightBaseIsFound(t *testing.T) {
 		Start: func(f func(context.Context)) { f(context.Background()) },
 	}
 	pipeline := &retrieval.Pipeline{
-		Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) bool { return true }, Terms: new(analysis.Recent).Terms,
+		Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) string { return "all" }, Terms: new(analysis.Recent).Terms,
 	}
 	place := func(question, base, text string, ids ...string) int { // rank of the answer among the sources, from 1; 0 if missing
 		q := retrieval.Query{Text: question, Settings: retrieval.DefaultSettings()}

@@ -117,7 +117,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	m.TellOfCertificates(cfg)
 	e := &Engine{
 		Config: cfg, Metrics: m.Metrics, Reader: reader, monitor: m,
-		catalogue: &catalogue{made: map[string]retrieval.Retriever{}}, overview: explain.NewRecorder(), sessions: inspector.NewSessions(),
+		catalogue: &catalogue{}, overview: explain.NewRecorder(), sessions: inspector.NewSessions(),
 	}
 	e.running.Store(cfg)
 	e.catalogue.named.Store(&map[string]retrieval.Base{})
@@ -151,9 +151,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		}
 	}
 	e.catalogue.together = e.caches.WithCache(e.catalogue.group, cache.Candidates)
-	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
-		return e.caches.WithCache(m.Searched(base), cache.Candidates)
-	}
+	e.catalogue.remote = e.caches.WithCache(&vectorstore.Stores{Base: e.catalogue.store, Searched: m.Metrics.Searched}, cache.Candidates)
 	e.view = newStoreView(e.catalogue, analysed.HasTerms, func(id string) retrieval.Reason { return e.Bases.unready(id) })
 	if err := e.openBases(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Close())

@@ -2,12 +2,12 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"sidenote/proxy/explain"
 	"sidenote/retrieval"
-	"sidenote/retrieval/followup"
 	"sidenote/retrieval/knowledge"
 )
 
@@ -24,21 +24,22 @@ type storeView struct {
 // newStoreView returns the view of a catalogue. Each base is searched as in the pipeline, through
 // its caches.
 func newStoreView(bases *catalogue, hasTerms func(string) bool, unready func(id string) retrieval.Reason) *storeView {
-	one := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates}
+	all := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight, Fusion: q.Settings.Fusion}
 		base := bases.retriever(q.Bases[0].Knowledge)
-		if base == nil { // deleted since it was looked up
+		apart := func(ref retrieval.Ref) bool { return bases.retriever(ref.Knowledge) != base }
+		if base == nil || slices.ContainsFunc(q.Bases[1:], apart) { // deleted since it was looked up
 			return retrieval.Result{Reason: retrieval.ReasonNoKnowledge}, retrieval.ErrUnavailable
 		}
 		return base.Retrieve(ctx, q)
 	}
 	return &storeView{
-		catalogue: bases, search: &retrieval.Prepare{Next: retrieval.WithTexts{Next: retrieval.Func(one)}, Ref: bases.Ref, HasTerms: hasTerms, Join: followup.Join, Unready: unready},
+		catalogue: bases, search: &retrieval.Prepare{Next: retrieval.WithTexts{Next: retrieval.Func(all)}, Ref: bases.Ref, HasTerms: hasTerms, Unready: unready},
 		created: time.Now(), known: map[string]explain.Store{},
 	}
 }
 
-// Candidates searches one base.
+// Candidates searches one base, or several joint ones.
 func (v *storeView) Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	return v.search.Retrieve(ctx, q)
 }
@@ -71,7 +72,7 @@ func (v *storeView) Store(id string) (explain.Store, bool) {
 	v.mu.Unlock()
 	s.Created = v.created
 	embedded, ok := base.(*knowledge.Base)
-	if !ok {
+	if s.Joint = ok; !ok {
 		s.Generation = base.Ref().Generation
 		return s, true
 	}

@@ -35,7 +35,7 @@ func Uncached(e *Engine) (ranking, ordered, request retrieval.Retriever) {
 		return &retrieval.Prepare{Next: next, Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join}
 	}
 	group := func(string) retrieval.Retriever { return e.catalogue.group }
-	all := func(string) bool { return true }
+	all := func(string) string { return "all" }
 	pipeline := func(whole bool) retrieval.Retriever {
 		return prepared(&retrieval.Pipeline{Bases: group, Joint: all, Terms: analysed.Terms, Unfiltered: whole})
 	}
