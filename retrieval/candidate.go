@@ -127,6 +127,7 @@ type Mark struct {
 	Bytes    int    // length of the text
 	Sum      uint32 // equal texts of one engine have equal sums
 	Document int    // its number in the segment; chunks of one document have the same Segment and Document
+	Undated  bool   // the labels of the document say nothing of its versions, see MaybeEdition
 }
 
 // A Label names a hit for people. Its bytes belong to the engine and must not be retained.

@@ -50,6 +50,8 @@ type Pipeline struct {
 
 	selections sync.Pool // *selection
 	rooms      sync.Pool // *room
+	recent     Recent[readText]
+	editions   Recent[edition]
 }
 
 // A scratch is the memory of one search. No Result of a Pipeline refers to it.
@@ -161,7 +163,7 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q *Query, res *
 	}
 	sel.settings, sel.whole, sel.terms, sel.reranking = q.Settings, p.Unfiltered, p.Terms, q.Reranking
 	sel.graded = q.Grading.byRerank()
-	sel.question.asked = q.asked()
+	sel.question.asked, sel.recent, sel.editions = q.asked(), &p.recent, &p.editions
 	if q.Reranking != nil {
 		sel.query = q.rerankQuery()
 	}

@@ -113,6 +113,8 @@ type selection struct {
 	graded    bool       // rerank scores are needed for grading, even if there is nothing to order
 	query     string     // query text for the Reranker
 	question  question
+	recent    *Recent[readText] // may be nil
+	editions  *Recent[edition]  // likewise
 
 	answers    answers
 	marked     []Hit        // sources whose texts the engine keeps
@@ -125,11 +127,14 @@ type selection struct {
 	groups     []group      // of all candidates, best first; never grows beyond its capacity
 	keys       []key        // of the best of each group
 	glances    []glance     // likewise
+	older      int          // number of candidates excluded as older versions
+	apart      bool         // no two texts are near
 	doubtful   bool         // glances do not decide: a chosen one is not the best, or a text is no hit
 	beyond     string       // detail of candidates after the list was full
 	labelled   []*candidate // scratch: candidates of one engine
 	hits       []*Hit       // scratch: their hits
 	heads      []int        // indices in ranked of the first of each family
+	named      []glance     // of candidates whose paths say a date or a version
 }
 
 // A key tells different texts apart without reading them.
@@ -166,7 +171,7 @@ func (s *selection) reset() {
 	*s = selection{
 		marked: s.marked[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], excluded: s.excluded[:0],
 		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], writer: s.writer, sources: s.sources[:0],
-		labelled: s.labelled[:0], hits: s.hits[:0], heads: s.heads[:0],
+		labelled: s.labelled[:0], hits: s.hits[:0], heads: s.heads[:0], named: s.named[:0],
 	}
 }
 
@@ -179,9 +184,15 @@ func (s *selection) add(c *candidate) {
 		s.chosen = append(s.chosen, c)
 		return
 	}
+	beyond := s.reranking.beyond(c)
+	if beyond == "" && c.newer != nil && c.passes() && c.replaced() && slices.Contains(s.chosen, c.newer) { // whatever it duplicates
+		doc, _ := s.answers.identity(c.newer)
+		s.drop(c, ExcludedVersion, "older version of "+doc)
+		s.older++
+		return
+	}
 	g := s.groupOf(c)
 	full := len(s.chosen) >= s.settings.TopK
-	beyond := s.reranking.beyond(c)
 	switch {
 	case beyond != "":
 		s.drop(c, ExcludedRerank, beyond)
@@ -211,6 +222,12 @@ func (s *selection) add(c *candidate) {
 	}
 }
 
+// replaced reports whether the text of a candidate surely differs from that of its newer version.
+func (c *candidate) replaced() bool {
+	k, newer := keyOf(c), keyOf(c.newer)
+	return k.differs(&newer)
+}
+
 // variantsOf counts the chosen variants of a candidate that the question does not name.
 func (s *selection) variantsOf(c *candidate) (n int) {
 	if c.family == 0 || c.named > 0 {
@@ -236,7 +253,11 @@ func (s *selection) groupOf(c *candidate) *group {
 	k, glance := keyOf(c), s.glanceOf(c)
 	s.doubtful = s.doubtful || c.hit == nil
 	like := -1
-	for i := range s.glances {
+	glances := s.glances
+	if s.apart {
+		glances = nil
+	}
+	for i := range glances {
 		out := s.glances[i].RulesOut(glance)
 		if out && !s.doubtful {
 			continue // nearly always
@@ -374,7 +395,7 @@ func (s *selection) choose(ctx context.Context, answers []answer, res *Result) e
 	for _, c := range s.ranked {
 		s.add(c)
 	}
-	res.Unique = len(s.groups)
+	res.Unique = len(s.groups) + s.older
 	if len(s.chosen) > 0 {
 		res.Sources = make([]Source, 0, len(s.chosen))
 	}

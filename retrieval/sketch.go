@@ -182,6 +182,13 @@ func (g glance) RulesOut(h glance) bool {
 	return bits.OnesCount64(g.odd^h.odd) > int(max(g.most, h.most))
 }
 
+// near reports whether the texts may agree loosely, see looseAgreement: at most 26 of the 64 bits
+// differ, where half of them do in unrelated texts, and 17 in those.
+func (g glance) near(h glance) bool {
+	const most = 26
+	return bits.OnesCount64(g.odd^h.odd) <= most
+}
+
 // similarity is the Jaccard similarity of term sets from which the lower ranked of two chunks is a
 // duplicate.
 const similarity = 0.8

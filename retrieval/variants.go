@@ -1,16 +1,11 @@
 package retrieval
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Two texts whose terms are nearly the same are duplicates if nothing distinguishes them, see
@@ -27,46 +22,21 @@ type dossier struct {
 	newer   *candidate // the version that replaces it, if that becomes a source
 	version bool       // there are several versions of its document
 
-	doc        string // id of the document if anything may say its time, else ""
-	key        string // equal for versions of one document; "" if it has none
-	time, sort moment // of the document; sort is also not before what the document supersedes
-	supersedes []string
-	level      int // length of the chain of documents that it supersedes
-
-	marks *marks // nil until needed
+	key     documentKey // zero if it has none
+	edition *edition    // of its document; nil if unknown
+	place   placeInTime
+	read    *labelled // nil until needed
 }
+
+// A documentKey is equal for versions of one document.
+type documentKey struct{ knowledge, name string }
 
 // date returns the date of a candidate that is a version, "" for others.
 func (d *dossier) date() string {
 	if !d.version {
 		return ""
 	}
-	return d.time.date()
-}
-
-// compareTime compares the times of two versions; 0 if nothing is known.
-func (d *dossier) compareTime(e *dossier) int {
-	if d.sort.year > 0 && e.sort.year > 0 || d.sort.year == 0 && e.sort.year == 0 {
-		if c := d.sort.compare(&e.sort); c != 0 {
-			return c
-		}
-	}
-	return cmp.Compare(d.level, e.level)
-}
-
-// newerThan reports whether a candidate is newer than other, which may be nil. What has a date is
-// newer than what has none, so that it can replace others with a date.
-func (c *candidate) newerThan(other *candidate) bool {
-	if other == nil || (c.sort.year > 0) != (other.sort.year > 0) {
-		return other == nil || c.sort.year > 0
-	}
-	return c.compareTime(&other.dossier) > 0
-}
-
-// compareOrder orders versions, older first. A document without a date, as leave.md, stands before
-// those of dated names, as leave-2019.md, but does not replace them.
-func (d *dossier) compareOrder(e *dossier) int {
-	return cmp.Or(cmp.Compare(oneIf(d.sort.year == 0), oneIf(e.sort.year == 0)), d.compareTime(e))
+	return d.edition.date
 }
 
 func oneIf(b bool) int {
@@ -76,42 +46,43 @@ func oneIf(b bool) int {
 	return 0
 }
 
-// marks are the words by which a text is told from another one.
-type marks struct {
-	whole     string          // all words
-	numbers   []string        // in order, number words included
-	negations int             // how many
-	names     []string        // words with a capital letter inside a sentence
-	words     map[string]bool // all, in lower case
-	signs     map[rune]bool   // characters of scripts without spaces between words
-	label     map[string]bool // words with digits in the names of document and section, and in the document id
-	title     map[string]bool // those that are not in the id
-	stem      string          // document id without suffixes
-}
-
 // A question is what is compared with variants and versions.
 type question struct {
 	asked   string // the question and what joins it
-	known   bool   // the following are set
-	words   map[string]bool
+	known   bool   // periods and change are set
 	periods []moment
-	change  bool // it asks about change or history
+	change  bool     // it asks about change or history
+	words   []uint64 // nil until needed
 }
 
+// parse sets periods and change.
 func (q *question) parse() {
-	if q.known {
-		return
+	if !q.known {
+		text := plainText(q.asked)
+		parts := pieces(text)
+		q.known, q.periods, q.change = true, periodsIn(parts), asksAboutChange(text, parts)
 	}
-	text := plainText(q.asked)
-	q.known, q.words, q.periods, q.change = true, map[string]bool{}, periodsIn(text), asksAboutChange(text)
-	for _, w := range wordsOf(q.asked) {
-		q.words[w.text] = true
+}
+
+// terms returns the words of the question, sorted.
+func (q *question) terms() []uint64 {
+	if q.words == nil {
+		for w := range wordsOf(q.asked) {
+			q.words = append(q.words, w.hash)
+		}
+		q.words = sortedSet(appendDigits(q.words, pieces(q.asked)))
 	}
-	for _, w := range pieces(text) {
+	return q.words
+}
+
+// appendDigits appends the hashes of the numbers among the pieces of a text.
+func appendDigits(list []uint64, parts []string) []uint64 {
+	for _, w := range parts {
 		if isDigit(w[0]) {
-			q.words[w] = true
+			list = append(list, hashOfWord(w))
 		}
 	}
+	return list
 }
 
 // means reports whether the question names the time of a document.
@@ -154,125 +125,155 @@ func (s *selection) date() error {
 	if s.settings.Versions == VersionsOff || s.given {
 		return nil
 	}
-	dated := false
+	any, err := s.readEditions()
+	if err != nil || !any {
+		return err
+	}
+	if err := s.setKeys(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(s.ranked, func(c *candidate) bool { return c.edition != nil && len(c.edition.supersedes) > 0 }) {
+		s.supersede()
+	}
+	first := map[documentKey]string{} // a document
+	several := map[documentKey]bool{}
+	for _, c := range s.ranked {
+		if c.key.name == "" {
+			continue
+		}
+		if doc, ok := first[c.key]; ok && doc != c.edition.doc {
+			several[c.key] = true
+		}
+		first[c.key] = c.edition.doc
+	}
+	for _, c := range s.ranked {
+		if c.version = several[c.key]; !c.version {
+			c.key = documentKey{}
+		}
+	}
+	return nil
+}
+
+// readEditions sets the editions of the candidates, and reports whether there is one.
+func (s *selection) readEditions() (found bool, err error) {
 	for from := range s.answers {
 		s.labelled, s.hits = s.labelled[:0], s.hits[:0]
 		for _, c := range s.ranked {
 			switch {
 			case c.from != from:
-			case c.hit != nil:
+			case c.hit == nil:
+				if label := c.source.label(); MaybeEdition(label) {
+					found = c.setEdition(s.editionBy(label)) || found
+				}
+			case !c.hit.Undated:
 				s.labelled, s.hits = append(s.labelled, c), append(s.hits, c.hit)
-			default:
-				dated = c.dateBy(Label{Doc: []byte(c.source.Doc), Name: []byte(c.source.Name), Attributes: []byte(c.source.Attributes)}) || dated
 			}
 		}
-		if len(s.hits) == 0 {
+		rest := s.labelled
+		err := s.readLabels(from, func(label Label) {
+			found, rest = rest[0].setEdition(s.editionBy(label)) || found, rest[1:]
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	return found, nil
+}
+
+// setEdition sets an edition that says something, and reports whether it does.
+func (c *candidate) setEdition(e *edition) bool {
+	if e.says {
+		c.edition = e
+	}
+	return e.says
+}
+
+// readLabels calls add with the labels of s.hits, which are of one answer.
+func (s *selection) readLabels(from int, add func(Label)) error {
+	if len(s.hits) == 0 {
+		return nil
+	}
+	if err := s.answers[from].res.Texts.Label(s.hits, add); err != nil {
+		return unreadable(from, err)
+	}
+	return nil
+}
+
+// setKeys sets keys and places in time by the editions. A document whose labels say nothing, as
+// report.md, gets the key of report-v2.md if their texts are alike.
+func (s *selection) setKeys() error {
+	stems := map[documentKey]bool{}
+	for _, c := range s.ranked {
+		if e := c.edition; e != nil && e.named && e.stem != "" {
+			stems[documentKey{c.knowledge, e.stem}] = true
+			s.named = append(s.named, s.glanceOf(c))
+		}
+	}
+	if err := s.readPlain(stems); err != nil {
+		return err
+	}
+	sets := map[documentKey][]*candidate{}
+	for _, c := range s.ranked {
+		e := c.edition
+		if e == nil {
 			continue
 		}
+		if key := (documentKey{c.knowledge, e.stem}); e.stem != "" && stems[key] {
+			c.key = key
+		} else if e.title != "" {
+			c.key = documentKey{c.knowledge, e.title}
+		}
+		if c.place = (placeInTime{moment: e.time, state: e.state}); c.key.name != "" {
+			sets[c.key] = append(sets[c.key], c)
+		}
+	}
+	for _, set := range sets {
+		setCurrent(set)
+	}
+	return nil
+}
+
+// readPlain sets the editions of candidates whose labels say nothing, but have a stem of others.
+func (s *selection) readPlain(stems map[documentKey]bool) error {
+	join := func(c *candidate, label Label) {
+		if e := s.editionBy(label); stems[documentKey{c.knowledge, e.stem}] {
+			c.edition = e
+		}
+	}
+	for from := range s.answers {
+		s.labelled, s.hits = s.labelled[:0], s.hits[:0]
+		for _, c := range s.ranked {
+			switch {
+			case c.from != from || c.edition != nil || len(stems) == 0:
+			case c.hit == nil:
+				join(c, c.source.label())
+			case slices.ContainsFunc(s.named, c.hit.Glance.near):
+				s.labelled, s.hits = append(s.labelled, c), append(s.hits, c.hit)
+			}
+		}
 		rest := s.labelled
-		err := s.answers[from].res.Texts.Label(s.hits, func(label Label) {
-			dated = rest[0].dateBy(label) || dated
+		err := s.readLabels(from, func(label Label) {
+			join(rest[0], label)
 			rest = rest[1:]
 		})
 		if err != nil {
-			return unreadable(from, err)
-		}
-	}
-	if !dated {
-		return nil
-	}
-	s.joinUndated()
-	s.supersede()
-	first := map[string]string{} // a document by key
-	several := map[string]bool{}
-	for _, c := range s.ranked {
-		if doc, ok := first[c.key]; ok && doc != c.doc {
-			several[c.key] = true
-		}
-		first[c.key] = c.doc
-	}
-	for _, c := range s.ranked {
-		if c.version = c.key != "" && several[c.key]; !c.version {
-			c.key = ""
+			return err
 		}
 	}
 	return nil
 }
 
-// dateBy sets time and key by the label of the document, and reports whether there is one.
-func (c *candidate) dateBy(label Label) bool {
-	told := bytes.Contains(label.Attributes, []byte(`date":`)) || bytes.Contains(label.Attributes, []byte(`version":`)) || bytes.Contains(label.Attributes, []byte(`supersedes":`))
-	if !told && !maybeDated(label.Doc) && !maybeDated(label.Name) {
-		return false
+// setCurrent finds the present version among the documents of one name.
+func setCurrent(set []*candidate) {
+	dated, numbered, first := false, false, false
+	for _, c := range set {
+		at := &c.edition.time
+		dated, numbered = dated || at.year > 0, numbered || at.version != ""
+		first = first || at.version != "" && compareVersions(at.version, "2") < 0
 	}
-	c.doc = string(label.Doc)
-	at, stem := momentIn(stemOf(c.doc))
-	titled, title := momentIn(string(label.Name))
-	switch {
-	case at.known() && strings.ContainsFunc(stem, unicode.IsLetter):
-		c.key = c.knowledge + "\x00" + stem
-	case strings.ContainsFunc(title, unicode.IsLetter):
-		folder := c.doc[:strings.LastIndexByte(c.doc, '/')+1]
-		c.key = c.knowledge + "\x00" + folder + "\x00" + digitsOf(stem) + "\x00" + title
-	}
-	c.time.setDate(at, titled)
-	c.time.version = cmp.Or(at.version, titled.version)
-	var attributes map[string]any
-	if told && json.Unmarshal(label.Attributes, &attributes) == nil {
-		said := attributeMoment(attributes)
-		c.time.setDate(said, c.time)
-		c.time.version = cmp.Or(said.version, c.time.version)
-		c.supersedes = supersededBy(attributes)
-	}
-	c.sort = c.time
-	if !c.time.known() && len(c.supersedes) == 0 {
-		c.key = ""
-	}
-	return c.key != "" || len(c.supersedes) > 0
-}
-
-// setDate sets the date to that of the first moment that has one.
-func (m *moment) setDate(from ...moment) {
-	for _, n := range from {
-		if n.year > 0 {
-			m.year, m.month, m.day = n.year, n.month, n.day
-			return
-		}
-	}
-}
-
-// supersededBy returns the documents that the attributes of a document name as superseded.
-func supersededBy(attributes map[string]any) []string {
-	switch v := cmp.Or(attributes[VersionAttributes+"supersedes"], attributes["supersedes"]).(type) {
-	case string:
-		return []string{v}
-	case []any:
-		const most = 16
-		var list []string
-		for _, of := range v[:min(len(v), most)] {
-			if doc, ok := of.(string); ok {
-				list = append(list, doc)
-			}
-		}
-		return list
-	}
-	return nil
-}
-
-// joinUndated gives a document without a date or version in its name, as report.md, the key of those
-// that have one, as report-v2.md.
-func (s *selection) joinUndated() {
-	keys := map[string]bool{}
-	for _, c := range s.ranked {
-		if c.key != "" {
-			keys[c.key] = true
-		}
-	}
-	for _, c := range s.ranked {
-		doc, _ := s.answers.identity(c)
-		at, stem := momentIn(stemOf(doc))
-		if key := c.knowledge + "\x00" + stem; !at.known() && keys[key] {
-			c.doc, c.key = doc, key
+	for _, c := range set {
+		if p := &c.place; p.state != stateOld && p.year == 0 && p.version == "" {
+			p.current = dated || numbered && first
 		}
 	}
 }
@@ -282,89 +283,118 @@ func (s *selection) supersede() {
 	type link struct{ newer, older *candidate }
 	var links []link
 	byName := map[string][]*candidate{}
-	if !slices.ContainsFunc(s.ranked, func(c *candidate) bool { return len(c.supersedes) > 0 }) {
-		return
-	}
 	for _, c := range s.ranked {
-		if c.doc == "" {
-			c.doc, _ = s.answers.identity(c)
+		if c.edition == nil {
+			doc, _ := s.answers.identity(c)
+			c.edition = &edition{doc: doc}
 		}
-		names := []string{c.doc, stemOf(c.doc)}
-		if at := strings.LastIndexByte(c.doc, '/') + 1; at > 0 {
-			names = append(names, c.doc[at:], stemOf(c.doc[at:]))
+		doc := c.edition.doc
+		names := []string{doc, stemOf(doc)}
+		if at := strings.LastIndexByte(doc, '/') + 1; at > 0 {
+			names = append(names, doc[at:], stemOf(doc[at:]))
 		}
-		for _, name := range names {
+		for _, name := range slices.Compact(names) {
 			byName[name] = append(byName[name], c)
 		}
 	}
 	const most = 4096 // links
 	for _, c := range s.ranked {
-		for _, of := range c.supersedes {
+		for _, of := range c.edition.supersedes {
 			for _, old := range byName[strings.TrimPrefix(of, "./")] {
-				if old.knowledge == c.knowledge && old.doc != c.doc && len(links) < most {
+				if old.knowledge == c.knowledge && old.edition.doc != c.edition.doc && len(links) < most {
 					links = append(links, link{c, old})
 				}
 			}
 		}
 	}
 	for _, l := range links { // one key for both
-		key, gone := cmp.Or(l.newer.key, l.newer.knowledge+"\x00\x00"+l.newer.doc), l.older.key
+		key, gone := cmp.Or(l.newer.key, documentKey{l.newer.knowledge, "\x00" + l.newer.edition.doc}), l.older.key
 		for _, c := range s.ranked {
-			if c.doc == l.newer.doc && c.knowledge == l.newer.knowledge || c == l.older || gone != "" && c.key == gone {
+			if c.edition.doc == l.newer.edition.doc && c.knowledge == l.newer.knowledge || c == l.older || gone.name != "" && c.key == gone {
 				c.key = key
 			}
 		}
 	}
+	before := make(map[*candidate]placeInTime, len(s.ranked))
+	for _, c := range s.ranked {
+		before[c] = c.place
+	}
 	for range len(s.ranked) + 1 {
 		changed := false
 		for _, l := range links {
-			if l.newer.level <= l.older.level {
-				l.newer.level, changed = l.older.level+1, true
-			}
-			if old := l.older.sort; old.year > 0 && (l.newer.sort.year == 0 || l.newer.sort.compare(&old) < 0) {
-				l.newer.sort.setDate(old)
-			}
+			changed = l.newer.place.follow(&l.older.place) || changed
 		}
 		if !changed {
 			return
 		}
 	}
 	for _, c := range s.ranked { // a cycle
-		c.level, c.sort = 0, c.time
+		c.place = before[c]
 	}
+}
+
+// follow makes p not older than q, which it supersedes, and reports whether that changes it.
+func (p *placeInTime) follow(q *placeInTime) bool {
+	before := *p
+	p.level, p.state, p.current = max(p.level, q.level+1), max(p.state, q.state), p.current || q.current
+	if q.year > 0 && (p.year == 0 || p.compareDate(&q.moment) < 0) {
+		p.setDate(q.moment)
+	}
+	if compareVersions(p.version, q.version) < 0 {
+		p.version = q.version
+	}
+	return *p != before
 }
 
 // findFamilies sets the families, and reports whether there is one.
 func (s *selection) findFamilies() (found bool) {
-	byKey := map[string][]int{}
+	var byKey map[documentKey][]int
+	s.glances = s.glances[:0] // of the heads
 	for i, c := range s.ranked {
 		glance, head := s.glanceOf(c), -1
-		for _, at := range s.heads {
-			if first := s.ranked[at]; !s.glanceOf(first).RulesOut(glance) && s.similar(first, c) {
-				head = at
+		for n := range s.glances {
+			if !s.glances[n].RulesOut(glance) && s.near(s.ranked[s.heads[n]], c) {
+				head = s.heads[n]
 				break
 			}
 		}
-		if c.key != "" {
+		if c.key.name != "" {
 			if head < 0 {
-				for _, at := range byKey[c.key] {
-					if s.sketchOf(s.ranked[at]).agrees(s.sketchOf(c), looseAgreement) {
-						head = at
-						break
-					}
-				}
+				head = s.olderOrNewer(c, glance, byKey[c.key])
 			}
 			if head < 0 {
+				if byKey == nil {
+					byKey = map[documentKey][]int{}
+				}
 				byKey[c.key] = append(byKey[c.key], i)
 			}
 		}
 		if head < 0 {
-			s.heads = append(s.heads, i)
+			s.heads, s.glances = append(s.heads, i), append(s.glances, glance)
 			continue
 		}
 		c.family, s.ranked[head].family, found = head+1, head+1, true
 	}
+	s.apart = !found
+	s.glances = s.glances[:0]
 	return found
+}
+
+// near reports whether two texts are equal or have nearly the same terms.
+func (s *selection) near(a, b *candidate) bool {
+	k, l := keyOf(a), keyOf(b)
+	return s.similar(a, b) || !k.differs(&l) && (k.from >= 0 && k.from == l.from || s.answers.same(a, b))
+}
+
+// olderOrNewer returns that of some candidates which has a version of the same text as c; -1 if
+// none has.
+func (s *selection) olderOrNewer(c *candidate, seen glance, among []int) int {
+	for _, at := range among {
+		if other := s.ranked[at]; other.edition != c.edition && seen.near(s.glanceOf(other)) && s.sketchOf(other).agrees(s.sketchOf(c), looseAgreement) {
+			return at
+		}
+	}
+	return -1
 }
 
 // order sorts a family, and finds the versions that others replace.
@@ -378,14 +408,16 @@ func (s *selection) order(family []*candidate) {
 	if s.copies(family) {
 		return
 	}
-	sets, of := map[string]*set{}, map[*candidate]*set{}
-	s.name(family)
+	sets, of := map[documentKey]*set{}, map[*candidate]*set{}
+	if slices.ContainsFunc(family, func(c *candidate) bool { return c.key.name == "" || c.key != family[0].key }) {
+		s.name(family)
+	}
 	for i, c := range family {
 		key := c.key
-		if key == "" {
-			key = fmt.Sprint(i)
-			if c.time.year > 0 { // of copies, the newest stays
-				key = "\x00" + s.marksOf(c).whole
+		if key.name == "" {
+			key.knowledge = fmt.Sprint(i)
+			if c.edition != nil && c.edition.time.year > 0 { // of copies, the newest stays
+				key.knowledge = fmt.Sprint("\x00", s.marksOf(c).whole)
 			}
 		}
 		in := sets[key]
@@ -394,9 +426,9 @@ func (s *selection) order(family []*candidate) {
 			sets[key] = in
 		}
 		of[c] = in
-		c.meant = c.version && s.question.means(&c.time)
+		c.meant = c.version && s.question.means(&c.edition.time)
 		in.named, in.passes, in.meant = max(in.named, c.named), in.passes || c.passes(), in.meant || c.meant
-		if c.newerThan(in.newest) {
+		if in.newest == nil || c.place.order(&in.newest.place) > 0 {
 			in.newest = c
 		}
 	}
@@ -409,13 +441,13 @@ func (s *selection) order(family []*candidate) {
 		if x != y {
 			return cmp.Or(cmp.Compare(y.named, x.named), cmp.Compare(x.place, y.place))
 		}
-		return cmp.Or(cmp.Compare(oneIf(b.meant), oneIf(a.meant)), b.compareOrder(&a.dossier), cmp.Compare(place[a], place[b]))
+		return cmp.Or(cmp.Compare(oneIf(b.meant), oneIf(a.meant)), b.place.order(&a.place), cmp.Compare(place[a], place[b]))
 	})
 	for _, c := range family {
 		in := of[c]
 		if c.version {
 			c.named = oneIf(c.meant)
-			if !(in.meant && c.meant) && (in.meant || !s.question.change) && s.settings.Versions == VersionsNewest && c.compareTime(&in.newest.dossier) < 0 {
+			if !(in.meant && c.meant) && (in.meant || !s.question.change) && s.settings.Versions == VersionsNewest && c.place.compare(&in.newest.place) < 0 {
 				c.newer = in.newest
 			}
 		}
@@ -431,31 +463,28 @@ func (s *selection) copies(family []*candidate) bool {
 	first := keyOf(family[0])
 	return !slices.ContainsFunc(family, func(c *candidate) bool {
 		k := keyOf(c)
-		return c.time.known() || c.key != "" || k.from < 0 || k.from != first.from || k.differs(&first)
+		return c.edition != nil || c.key.name != "" || k.from < 0 || k.from != first.from || k.differs(&first)
 	})
 }
 
 // name counts the words of the question that some candidates of a family have and others do not.
 func (s *selection) name(family []*candidate) {
-	for word := range s.question.words {
-		n := 0
+	having := make([]*candidate, 0, len(family))
+	for _, word := range s.question.terms() {
+		having = having[:0]
 		for _, c := range family {
 			if s.marksOf(c).has(word) {
-				n++
+				having = append(having, c)
 			}
 		}
-		if n == 0 || n == len(family) {
+		if len(having) == len(family) {
 			continue
 		}
-		for _, c := range family {
-			if s.marksOf(c).has(word) {
-				c.named++
-			}
+		for _, c := range having {
+			c.named++
 		}
 	}
 }
-
-func (m *marks) has(word string) bool { return m.words[word] || m.label[word] }
 
 // distinguished reports whether two texts with nearly the same terms differ in numbers, negations,
 // names, or in what the question asks for.
@@ -470,205 +499,98 @@ func (s *selection) distinguished(a, b *candidate) bool {
 	if !slices.Equal(x.numbers, y.numbers) || x.negations != y.negations || both(x.title, y.title) || both(x.signs, y.signs) {
 		return true
 	}
-	lacks := func(words map[string]bool) func(string) bool {
-		return func(word string) bool { return !words[word] }
+	lacked := func(of *marks) func(uint64) bool {
+		return func(word uint64) bool { return !has(of.words, word) }
 	}
-	if slices.ContainsFunc(x.names, lacks(y.words)) || slices.ContainsFunc(y.names, lacks(x.words)) {
+	if slices.ContainsFunc(x.names, lacked(y.marks)) || slices.ContainsFunc(y.names, lacked(x.marks)) {
 		return true
 	}
-	s.question.parse()
-	for word := range s.question.words {
-		if x.words[word] != y.words[word] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.question.terms(), func(word uint64) bool { return has(x.words, word) != has(y.words, word) })
 }
 
-// both reports whether each of two sets has an element that the other lacks.
-func both[K comparable](a, b map[K]bool) bool {
-	only := func(a, b map[K]bool) bool {
-		for k := range a {
-			if !b[k] {
-				return true
-			}
-		}
-		return false
-	}
-	return only(a, b) && only(b, a)
+// labelled are the marks of a text and of its labels.
+type labelled struct {
+	*marks
+	label []uint64 // words with digits in the names of document and section, and in the document id
+	title []uint64 // those that are not in the id
+	stem  string   // document id without suffixes
 }
 
-// within reports whether list contains part, in order and without gaps.
-func within(part, list []string) bool {
-	for i := 0; i+len(part) <= len(list); i++ {
-		if slices.Equal(part, list[i:i+len(part)]) {
-			return true
-		}
-	}
-	return false
+func (l *labelled) has(word uint64) bool { return has(l.words, word) || slices.Contains(l.label, word) }
+
+// A readText is the marks of a text that an engine keeps.
+type readText struct {
+	textID
+	marks *marks
+}
+
+// textID identifies a text that an engine keeps. Another text may be at the same place after a
+// merge, but not with the same sum.
+type textID struct {
+	knowledge, generation string
+	at                    Place
+	bytes                 int
+	sum                   uint32
 }
 
 // marksOf reads the marks of a candidate.
-func (s *selection) marksOf(c *candidate) *marks {
-	if c.marks != nil {
-		return c.marks
+func (s *selection) marksOf(c *candidate) *labelled {
+	if c.read != nil {
+		return c.read
 	}
-	m := &marks{words: map[string]bool{}, signs: map[rune]bool{}, label: map[string]bool{}, title: map[string]bool{}}
-	c.marks = m
-	src, ok := s.answers.whole(c)
-	if !ok { // reported when the candidate is selected
-		return m
-	}
-	m.stem = stemOf(src.Doc)
-	var whole strings.Builder
-	for _, w := range wordsOf(src.Text) {
-		whole.WriteString(w.text)
-		whole.WriteByte(' ')
-		m.words[w.text] = true
-		r, _ := utf8.DecodeRuneInString(w.text)
-		switch {
-		case w.digits || isNumberWord(w.text):
-			m.numbers = append(m.numbers, w.text)
-		case isNegation(w.text):
-			m.negations++
-		case unspaced(r):
-			m.signs[r] = true
-		}
-		if w.capital && !w.first {
-			m.names = append(m.names, w.text)
+	c.read = &labelled{marks: new(marks)}
+	if src, ok := s.readMarks(c); ok { // else reported when the candidate is selected
+		c.read.stem = stemOf(src.Doc)
+		file := c.read.stem[strings.LastIndexByte(c.read.stem, '/')+1:]
+		id := appendLabel(nil, file)
+		title := appendLabel(appendLabel(nil, src.Name), src.Section)
+		c.read.title = sortedSet(slices.DeleteFunc(title, func(word uint64) bool { return slices.Contains(id, word) }))
+		c.read.label = append(id, c.read.title...)
+		for _, text := range [...]string{file, src.Name, src.Section} {
+			c.read.label = appendDigits(c.read.label, pieces(text))
 		}
 	}
-	m.whole = whole.String()
-	for i, text := range [...]string{m.stem[strings.LastIndexByte(m.stem, '/')+1:], src.Name, src.Section} {
-		for _, w := range wordsOf(text) {
-			if !w.digits {
-				continue
-			}
-			if i > 0 && !m.label[w.text] {
-				m.title[w.text] = true
-			}
-			m.label[w.text] = true
-		}
-		for _, w := range pieces(text) {
-			if isDigit(w[0]) {
-				m.label[w] = true
-			}
-		}
-	}
-	return m
+	return c.read
 }
 
-// A word is a word, a number or an identifier of a text.
-type word struct {
-	text           string // in lower case; without hyphens and the like if it has digits
-	digits         bool   // it has a digit
-	capital, first bool   // it begins with a capital letter; it begins a sentence
-}
-
-func isDigit(b byte) bool { return b >= '0' && b <= '9' }
-
-// unspaced reports whether r is of a script without spaces between words.
-func unspaced(r rune) bool {
-	return r >= 0x0e00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
-}
-
-// wordsOf divides a text into words. A character of a script without spaces is a word. A number
-// has no separators of thousands, and a point before decimals.
-func wordsOf(text string) (list []word) {
-	var b []byte
-	var w word
-	first := true
-	end := func() {
-		if len(b) > 0 {
-			w.text = string(b)
-			list = append(list, w)
-			first = false
-		}
-		b, w = b[:0], word{}
-	}
-	for i, r := range text {
-		switch {
-		case unspaced(r):
-			end()
-			b = utf8.AppendRune(b, r)
-			end()
-		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.Mn, r):
-			if len(b) == 0 {
-				w.capital, w.first = unicode.IsUpper(r), first
-			}
-			w.digits = w.digits || unicode.IsDigit(r)
-			b = utf8.AppendRune(b, unicode.ToLower(r))
-		case len(b) > 0 && joins(text, i, r, w.digits):
-			if next := text[i+utf8.RuneLen(r):]; (r == '.' || r == ',') && !thousands(next) {
-				b = append(b, '.')
-			}
-		default:
-			end()
-			if strings.ContainsRune(".!?:;|\n。！？：#*", r) {
-				first = true
-			}
+// appendLabel appends the words with digits in a label.
+func appendLabel(list []uint64, text string) []uint64 {
+	for w := range wordsOf(text) {
+		if w.digits {
+			list = append(list, w.hash)
 		}
 	}
-	end()
 	return list
 }
 
-// joins reports whether r, at text[i:] after a word, is inside a number or identifier.
-func joins(text string, i int, r rune, digits bool) bool {
-	next, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
-	before := text[i-1]
-	switch r {
-	case '.', ',', ':':
-		return isDigit(before) && unicode.IsDigit(next) && r != ':'
-	case '-', '_', '/', '‐', '‑':
-		return unicode.IsDigit(next) || digits && unicode.IsLetter(next)
-	case '\'', '’':
-		return unicode.IsLetter(next) || unicode.IsDigit(next)
+// readMarks sets the marks of a candidate's text and returns the candidate's labels; false if it
+// cannot be read.
+func (s *selection) readMarks(c *candidate) (src Source, ok bool) {
+	id := textID{knowledge: c.knowledge}
+	if c.hit != nil {
+		bases := s.answers[c.from].res.Bases
+		if base := slices.IndexFunc(bases, func(ref Ref) bool { return ref.Knowledge == c.knowledge }); base >= 0 {
+			id.generation, id.at, id.bytes, id.sum = bases[base].Generation, c.hit.At, c.hit.Bytes, c.hit.Sum
+		}
 	}
-	return false
-}
-
-// thousands reports whether text begins with three digits and no further one.
-func thousands(text string) bool {
-	const group = 3
-	n := 0
-	for n < len(text) && isDigit(text[n]) {
-		n++
+	const most = 16 << 10 // of a text whose marks are kept
+	if id.generation == "" || s.recent == nil || id.bytes > most {
+		if src, ok = s.answers.whole(c); ok {
+			c.read.marks = marksIn(src.Text)
+		}
+		return src, ok
 	}
-	return n == group
-}
-
-// numberWords are the words for numbers from two, in English, German, French, Spanish, Italian,
-// Portuguese and Dutch. Words for one are also articles.
-const numberWords = " two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million half twice double quarter " +
-	"zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert tausend " +
-	"deux trois quatre cinq sept huit neuf dix onze douze treize quatorze quinze seize vingt trente quarante cinquante soixante cent mille " +
-	"dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce dieciséis dieciocho veinte treinta cuarenta cincuenta cien mil " +
-	"due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici diciotto venti trenta quaranta cinquanta cento " +
-	"dois três quatro sete oito dez doze treze quinze dezesseis dezoito vinte trinta quarenta cinquenta cem " +
-	"twee drie vijf zes zeven negen tien twaalf zestien achttien twintig dertig veertig vijftig honderd duizend " +
-	"monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi mercredi jeudi vendredi samedi dimanche "
-
-// negationWords are words that negate, in the languages of numberWords and a few more.
-const negationWords = " no not never none nor without cannot nothing neither nicht kein keine keinen keiner keinem nie niemals ohne weder ne pas jamais sans aucun aucune non ni nunca jamás sin ningún ninguna " +
-	"mai senza nessun nessuna né não nem sem nenhum nenhuma niet geen nooit zonder ikke inte ingen aldrig uten utan uden nie bez не нет без никогда değil yok "
-
-var (
-	numberSet   = sync.OnceValue(func() map[string]bool { return setOf(numberWords) })
-	negationSet = sync.OnceValue(func() map[string]bool { return setOf(negationWords) })
-)
-
-func setOf(list string) map[string]bool {
-	set := map[string]bool{}
-	for word := range strings.FieldsSeq(list) {
-		set[word] = true
+	hash := Hash(id)
+	if known := s.recent.At(hash); known != nil && known.textID == id {
+		c.read.marks = known.marks
+		err := s.answers.texts(c).Label([]*Hit{c.hit}, func(label Label) {
+			src.Doc, src.Name, src.Section = string(label.Doc), string(label.Name), string(label.Section)
+		})
+		return src, err == nil
 	}
-	return set
-}
-
-func isNumberWord(word string) bool { return numberSet()[word] }
-
-func isNegation(word string) bool {
-	return negationSet()[word] || strings.HasSuffix(word, "nt") && (word == "dont" || word == "isnt" || word == "cant" || word == "wont" || word == "doesnt" || word == "arent") ||
-		word == "不" || word == "没" || word == "未" || word == "无" || word == "沒" || word == "無"
+	if src, ok = s.answers.whole(c); ok {
+		c.read.marks = marksIn(src.Text)
+		s.recent.Put(hash, &readText{id, c.read.marks})
+	}
+	return src, ok
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -47,10 +48,10 @@ func (m *moment) date() string {
 	return string(b)
 }
 
-// compare orders moments, older first. A date that is less exact is at the start of its year or
-// month; a missing version is before all others.
-func (m *moment) compare(n *moment) int {
-	return cmp.Or(cmp.Compare(m.year, n.year), cmp.Compare(m.month, n.month), cmp.Compare(m.day, n.day), compareVersions(m.version, n.version))
+// compareDate orders dates, older first. A date that is less exact is at the start of its year or
+// month.
+func (m *moment) compareDate(n *moment) int {
+	return cmp.Or(cmp.Compare(m.year, n.year), cmp.Compare(m.month, n.month), cmp.Compare(m.day, n.day))
 }
 
 // compareVersions compares the numbers of versions, whatever their length.
@@ -134,8 +135,12 @@ func monthOf(word string) int { return monthNumbers()[word] }
 // "rev 3". The stem is the name without them, in lower case and with single spaces between words;
 // names with the same stem are those of versions of one document.
 func momentIn(name string) (m moment, stem string) {
-	words := pieces(plainText(name))
-	var rest []string
+	return momentOf(pieces(plainText(name)))
+}
+
+// momentOf is momentIn of the pieces of a name.
+func momentOf(words []string) (m moment, stem string) {
+	rest := make([]string, 0, len(words))
 	for i := 0; i < len(words); {
 		n := m.take(words[i:])
 		if n == 0 {
@@ -165,11 +170,13 @@ func plainText(text string) string {
 // pieces divides a name into words and numbers: "leave-v2.10_2026Q1" into leave, v, 2, 10, 2026, q
 // and 1.
 func pieces(name string) (list []string) {
+	const bytesPerPiece = 5
+	list = make([]string, 0, len(name)/bytesPerPiece+1)
 	kind := func(r rune) int {
 		switch {
-		case unicode.IsDigit(r):
+		case r >= '0' && r <= '9' || r >= utf8.RuneSelf && unicode.IsDigit(r):
 			return 1
-		case unicode.IsLetter(r):
+		case r|0x20 >= 'a' && r|0x20 <= 'z' || r >= utf8.RuneSelf && unicode.IsLetter(r):
 			return 2
 		}
 		return 0
@@ -419,30 +426,48 @@ const changeWords = "chang histor previous former earlier. compar differ evol ve
 const changeParts = "变化 变更 变动 修改 修订 历史 以前 之前 过去 旧版 比较 区别 不同 差异 更改 變化 變更 修訂 歷史 過去 舊版 比較 區別 差異 " +
 	"変更 変化 変わ 履歴 歴史 以前 旧版 違い 推移 改定 改訂 변경 변화 바뀌 이력 역사 이전 비교 차이"
 
-// changeTexts are changeWords, each as it stands in a text of words between spaces, and changeParts.
-var changeTexts = sync.OnceValues(func() (words, parts []string) {
+// changeTexts are changeWords: those of one word by the word, true if a whole word; those of several;
+// and changeParts.
+var changeTexts = sync.OnceValue(func() (c struct {
+	words          map[string]bool
+	phrases, parts []string
+}) {
+	c.words, c.parts = map[string]bool{}, strings.Fields(norm.NFKD.String(changeParts))
 	for start := range strings.FieldsSeq(changeWords) {
 		start = strings.ReplaceAll(plainText(start), "_", " ")
-		if whole, only := strings.CutSuffix(start, "."); only {
-			start = whole + " "
+		whole, only := strings.CutSuffix(start, ".")
+		if strings.Contains(start, " ") {
+			c.phrases = append(c.phrases, " "+start)
+		} else {
+			c.words[whole] = only
 		}
-		words = append(words, " "+start)
 	}
-	return words, strings.Fields(norm.NFKD.String(changeParts))
+	return c
 })
 
 // asksAboutChange reports whether a question, as plainText returns it, is about change or history.
-func asksAboutChange(question string) bool {
-	words, parts := changeTexts()
-	padded := " " + strings.Join(pieces(question), " ") + " "
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(question, part) }) ||
-		slices.ContainsFunc(words, func(word string) bool { return strings.Contains(padded, word) })
+// words are its pieces.
+func asksAboutChange(question string, words []string) bool {
+	c, ascii := changeTexts(), true
+	for _, word := range words {
+		ascii = ascii && word[0] < utf8.RuneSelf
+		for i := range word {
+			if only, ok := c.words[word[:i]]; ok && !only {
+				return true
+			}
+		}
+		if _, ok := c.words[word]; ok {
+			return true
+		}
+	}
+	padded := " " + strings.Join(words, " ") + " "
+	return slices.ContainsFunc(c.phrases, func(phrase string) bool { return strings.Contains(padded, phrase) }) ||
+		!ascii && slices.ContainsFunc(c.parts, func(part string) bool { return strings.Contains(question, part) })
 }
 
-// periodsIn returns the dates and versions in a question, as plainText returns it; at most 16.
-func periodsIn(question string) (list []moment) {
+// periodsIn returns the dates and versions in the pieces of a question; at most 16.
+func periodsIn(words []string) (list []moment) {
 	const most = 16
-	words := pieces(question)
 	for i := 0; i < len(words) && len(list) < most; {
 		var m moment
 		n := m.take(words[i:])

@@ -50,12 +50,12 @@ func TestAsksAboutChange(t *testing.T) {
 		"Was hat sich geändert?", "Wie war es früher?", "Qu'est-ce qui a changé ?", "l'ancienne règle", "¿Qué ha cambiado?", "la versión anterior",
 		"Cosa è cambiato?", "O que mudou?", "regras antigas", "Wat is er gewijzigd?", "de vorige versie", "产假有什么变化？", "以前的规定", "育休はどう変わりましたか", "変更履歴", "이전 규정", "Что изменилось?",
 	} {
-		if !asksAboutChange(plainText(question)) {
+		if !asksAboutChange(plainText(question), pieces(plainText(question))) {
 			t.Errorf("not about change: %s", question)
 		}
 	}
 	for _, question := range []string{"How many weeks of leave do I get?", "Wie viele Wochen Urlaub gibt es?", "current policy", "Quelle est la durée du congé ?", "产假有几周？", "育休は何週間ですか", "Marketing exchange", "is there anything else"} {
-		if asksAboutChange(plainText(question)) {
+		if asksAboutChange(plainText(question), pieces(plainText(question))) {
 			t.Errorf("about change: %s", question)
 		}
 	}

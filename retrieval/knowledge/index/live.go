@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sort"
+	"sync/atomic"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index/bm25"
@@ -210,13 +211,36 @@ func (s Segments) Fault(err error) error {
 func (s Segments) Mark(hits []retrieval.Hit) {
 	for i := range hits {
 		h := &hits[i]
-		texts, at := &s[h.At.Segment].texts, h.At.Text
+		seg, at := s[h.At.Segment].Segment, h.At.Text
+		texts := &seg.texts
+		d := texts.document(at)
 		h.Mark = retrieval.Mark{
 			Glance: retrieval.GlanceAt(texts.sketch(at)), Bytes: number(texts.starts, at+1) - number(texts.starts, at),
-			Sum: uint32(number(texts.sums, at)), Document: texts.document(at),
+			Sum: uint32(number(texts.sums, at)), Document: d, Undated: seg.undated.has(d, func() bool { return !retrieval.MaybeEdition(texts.label(at, d)) }),
 		}
 	}
 	runtime.KeepAlive(s)
+}
+
+// A knownBits is a property of documents that is found out when it is first needed: two bits of each,
+// whether it is known and whether it holds.
+type knownBits []atomic.Uint64
+
+func newKnownBits(documents int) knownBits { return make(knownBits, (documents+31)/32) }
+
+// has returns the property of a document, which find finds out.
+func (k knownBits) has(d int, find func() bool) bool {
+	word, bit := &k[d/32], uint(d%32)*2
+	if known := word.Load() >> bit; known&1 != 0 {
+		return known&2 != 0
+	}
+	holds := find()
+	if found := uint64(1); holds {
+		word.Or((found | 2) << bit)
+	} else {
+		word.Or(found << bit)
+	}
+	return holds
 }
 
 // Sketch returns the term sketch of a text in s.

@@ -33,7 +33,8 @@ type Segment struct {
 	postings *bm25.Segment
 	owner    *bm25.MappedFile // keeps the image alive if it is a mapped file
 	identity *identity
-	size     int // size of the image in bytes
+	undated  knownBits // see retrieval.Mark
+	size     int       // size of the image in bytes
 }
 
 // Open opens the image of a segment. owner, unless nil, is the file that contains it. name is used
@@ -56,6 +57,7 @@ func read(image []byte, owner *bm25.MappedFile) (*Segment, error) {
 	if s.texts, err = openTexts(textsImage); err != nil {
 		return nil, err
 	}
+	s.undated = newKnownBits(s.texts.documents)
 	if s.postings, err = bm25.Open(postings, owner); err != nil {
 		return nil, err
 	}
