@@ -286,9 +286,11 @@ func (e *UnreadableError) Error() string {
 // Unwrap returns ErrUnavailable and the cause.
 func (e *UnreadableError) Unwrap() []error { return []error{ErrUnavailable, e.Err} }
 
-// WithTexts is a Retriever that reads the texts and sketches of all hits, for callers that use them
-// all.
-type WithTexts struct{ Next Retriever }
+// WithTexts is a Retriever that reads the texts of all hits, for callers that use them all.
+type WithTexts struct {
+	Next     Retriever
+	Sketches bool // read the sketches, too
+}
 
 // Retrieve returns Next's sources with their texts.
 func (w WithTexts) Retrieve(ctx context.Context, q Query) (Result, error) {
@@ -309,8 +311,10 @@ func (w WithTexts) Retrieve(ctx context.Context, q Query) (Result, error) {
 		if !src.At.Kept {
 			continue
 		}
-		if sketch, err := res.Texts.Sketch(&Hit{At: src.At}); err == nil {
-			src.Sketch = string(sketch.append(nil))
+		if w.Sketches {
+			if sketch, err := res.Texts.Sketch(&Hit{At: src.At}); err == nil {
+				src.Sketch = string(sketch.append(nil))
+			}
 		}
 		src.At = Place{} // the text is here
 	}

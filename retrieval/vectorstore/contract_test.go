@@ -83,7 +83,7 @@ func (l library) Store(id string) (explain.Store, bool) {
 }
 
 func (l library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	return retrieval.WithTexts{Next: l.Base}.Retrieve(ctx, q)
+	return retrieval.WithTexts{Next: l.Base, Sketches: true}.Retrieve(ctx, q)
 }
 
 // newCentral starts a Sidenote's admin port and a base that searches it; joint says whether it
@@ -153,7 +153,7 @@ func testOwnSources(t *testing.T, joint bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := retrieval.WithTexts{Next: c.embedded}.Retrieve(t.Context(), query(text))
+		want, err := retrieval.WithTexts{Next: c.embedded, Sketches: true}.Retrieve(t.Context(), query(text))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func newStoreView(bases *catalogue, hasTerms func(string) bool, unready func(id 
 		return base.Retrieve(ctx, q)
 	}
 	return &storeView{
-		catalogue: bases, search: &retrieval.Prepare{Next: retrieval.WithTexts{Next: retrieval.Func(all)}, Ref: bases.Ref, HasTerms: hasTerms, Unready: unready},
+		catalogue: bases, search: &retrieval.Prepare{Next: retrieval.WithTexts{Next: retrieval.Func(all), Sketches: true}, Ref: bases.Ref, HasTerms: hasTerms, Unready: unready},
 		created: time.Now(), known: map[string]explain.Store{},
 	}
 }
