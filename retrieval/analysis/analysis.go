@@ -28,7 +28,7 @@ import (
 
 // Version is part of every base's generation. Change it with any change that alters the terms of
 // some text.
-const Version = "5"
+const Version = "6"
 
 // maxTerm is the maximum length of a term, in bytes. Longer ones are digests, encoded data and the
 // like, which nobody searches for.

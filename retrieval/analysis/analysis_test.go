@@ -29,6 +29,7 @@ func TestTerms(t *testing.T) {
 		"long-term cats/dogs e.g. x":                 "long term cat dog x",
 		"ﬁle ｆｕｌｌ Ⅷ":                                 "file full viii",
 		"Prüfgröße Pruefgroesse":                     "pruefgroess pruefgroess",
+		"Übung Отпуск ÜBUNG":                         "uebung отпуск uebung",
 		"Straße ΣΊΣΥΦΟΣ":                             "strass σίσυφοσ",
 		"梵語":                                         "梵語",
 		"茶":                                          "茶",

@@ -119,6 +119,7 @@ func (s *scanner) wordAt(start int) (next int, k kind) {
 	k = word
 	dots := 0
 	letters := false
+	second := start // where the second character is
 	var last class
 loop:
 	for i < len(s.text) {
@@ -148,12 +149,15 @@ loop:
 			break loop
 		}
 		// HTTPServer has parts although no upper-case letter follows a lower-case one.
-		if c == lower && last == upper && i-start > 1 {
+		if c == lower && last == upper && i > second {
 			k = compound
 		}
 		letters = letters || c == lower || c == upper
 		if c != mark {
 			last = c
+		}
+		if i == start {
+			second = start + n
 		}
 		i += n
 	}
