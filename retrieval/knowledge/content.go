@@ -29,6 +29,9 @@ type Content struct {
 	sorted    func() []index.DocumentRef // the documents by id; sorts them once
 	summary   func() []index.Attribute   // likewise
 	filters   filterCache
+
+	grammarOnce sync.Once
+	grammar     *grammar // see compounding
 }
 
 // ContentOptions are the properties of a Content that its segments do not store.

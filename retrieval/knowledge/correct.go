@@ -29,6 +29,16 @@ const (
 	leastPrefix = 3
 )
 
+// alternatives returns terms, sorted by text, with the alternatives of compounds and of misspelled
+// words. A compound whose parts texts have is not misspelled.
+func (e extent) alternatives(ctx context.Context, terms []bm25.Term, allowed []bm25.Bitmap) ([]bm25.Term, error) {
+	terms, err := e.expand(ctx, terms, allowed)
+	if err != nil {
+		return nil, err
+	}
+	return e.correct(ctx, terms, allowed)
+}
+
 // correct returns terms, sorted by text, with the alternatives of words that no text of the extent
 // has: the nearest terms that the allowed texts have. Only words are corrected, no names, numbers
 // and identifiers. If there is nothing to correct it returns terms itself.
@@ -63,7 +73,7 @@ func (e extent) correct(ctx context.Context, terms []bm25.Term, allowed []bm25.B
 		}
 		corrected = slices.DeleteFunc(corrected, func(other bm25.Term) bool { return other.Of == "" && other.Text == t.Text })
 		for _, term := range found {
-			corrected = append(corrected, bm25.Term{Text: term, Weight: correctedWeight * t.Weight, Of: t.Text, Word: t.Word})
+			corrected = append(corrected, bm25.Term{Text: term, Weight: correctedWeight * t.Weight, Of: t.Text, Word: t.Word, Kind: bm25.Correction})
 		}
 	}
 	slices.SortStableFunc(corrected, func(a, b bm25.Term) int { return cmp.Or(bm25.ByText(a, b), cmp.Compare(a.Of, b.Of)) })

@@ -45,7 +45,7 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		return err
 	}
 	x := e.content.index
-	if terms, err = e.correct(ctx, terms, allowed); err != nil {
+	if terms, err = e.alternatives(ctx, terms, allowed); err != nil {
 		return err
 	}
 	terms = x.WeighIdentifiers(terms, nil)
@@ -59,15 +59,9 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		if t.known {
 			term.Score = t.weight * t.counts
 		}
-		alone := slices.DeleteFunc(slices.Clone(terms), func(other bm25.Term) bool {
-			return other.Of != t.of || t.of == "" && other.Text != t.text
-		})
-		if t.of != "" {
-			term.Typed, term.Text = word(&alone[0]), ""
-			for _, a := range alone {
-				term.Text += meant(term.Typed, a.Text) + ", "
-			}
-			term.Text = strings.TrimSuffix(term.Text, ", ")
+		alone := slices.DeleteFunc(slices.Clone(terms), func(other bm25.Term) bool { return !t.stands(&other) })
+		if t.of != "" || len(alone) > 1 && alone[len(alone)-1].Text != alone[0].Text {
+			term.Typed, term.Text = word(&alone[0]), joined(alone)
 		}
 		searched = append(searched, searchedTerm{term, alone})
 	}
@@ -106,6 +100,23 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		told.Hits = append(told.Hits, found)
 	}
 	return nil
+}
+
+// joined returns what is searched for a word, which comes first if texts have it.
+func joined(alternatives []bm25.Term) string {
+	var texts []string
+	alternatives = slices.Clone(alternatives)
+	slices.SortStableFunc(alternatives, func(a, b bm25.Term) int { return cmp.Compare(min(len(a.Of), 1), min(len(b.Of), 1)) })
+	for i := range alternatives {
+		text := alternatives[i].Text
+		if alternatives[i].Kind == bm25.Correction {
+			text = meant(word(&alternatives[i]), text)
+		}
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // A searchedTerm is a term with what is searched for it: its repetitions, or its alternatives.

@@ -366,7 +366,7 @@ func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Te
 	if err != nil {
 		return err
 	}
-	if terms, err = e.correct(ctx, terms, allowed); err != nil {
+	if terms, err = e.alternatives(ctx, terms, allowed); err != nil {
 		return err
 	}
 	var few [fewTerms]bm25.Term

@@ -339,9 +339,11 @@ type measured struct {
 
 type measuredTerm struct {
 	text   string
-	of     string   // the word that it is an alternative for, or ""
-	others []string // the word's other alternatives
-	weight float64  // sum over its occurrences
+	of     string // the word that it is an alternative for, or ""
+	kind   bm25.Kind
+	others []string   // the word's other alternatives
+	parts  [][]string // what texts have for the parts of the word
+	weight float64    // sum over its occurrences
 	idf    float64
 	counts float64 // its factor in scores, apart from weight
 	topic  float64 // its share of the question's topic, see weigh
@@ -360,25 +362,47 @@ func measure(x *bm25.Index, terms []bm25.Term, room []measuredTerm) measured {
 		terms = slices.Clone(terms)
 		slices.SortStableFunc(terms, bm25.ByText)
 	}
-	q := measured{terms: room[:0]}
+	q, alternatives := measured{terms: room[:0]}, false
 	for _, t := range terms {
-		if n := len(q.terms); n > 0 && t.Of == "" && q.terms[n-1].of == "" && q.terms[n-1].text == t.Text {
+		if t.Of != "" {
+			alternatives = true
+		} else if n := len(q.terms); n > 0 && q.terms[n-1].text == t.Text {
 			q.terms[n-1].weight += t.Weight
-			continue
+		} else {
+			q.add(t, x.Meaning(t.Text))
 		}
-		means := x.Meaning(t.Text)
-		if t.Of != "" && q.either(t, means) {
-			continue
-		}
-		m := measuredTerm{
-			text: t.Text, of: t.Of, weight: t.Weight, whole: t.Whole != "" && t.Whole == t.Text,
-			idf: means.IDF, counts: means.Weight, known: means.Known,
-		}
-		m.topicality, m.conversational = analysis.Topicality(t.Text)
-		q.terms = append(q.terms, m)
+	}
+	if alternatives {
+		q.addAlternatives(x, terms)
 	}
 	q.markAcross()
 	return q
+}
+
+func (q *measured) add(t bm25.Term, means bm25.Meaning) {
+	m := measuredTerm{
+		text: t.Text, of: t.Of, kind: t.Kind, weight: t.Weight, whole: t.Whole != "" && t.Whole == t.Text,
+		idf: means.IDF, counts: means.Weight, known: means.Known,
+	}
+	m.topicality, m.conversational = analysis.Topicality(t.Text)
+	q.terms = append(q.terms, m)
+}
+
+// addAlternatives adds the alternatives for whole words, then those for parts.
+func (q *measured) addAlternatives(x *bm25.Index, terms []bm25.Term) {
+	for _, t := range terms {
+		if means := x.Meaning(t.Text); t.Of != "" && t.Part == 0 && !q.either(t, means) {
+			q.add(t, means)
+		}
+	}
+	for _, t := range terms {
+		if means := x.Meaning(t.Text); t.Of != "" && t.Part > 0 && !q.part(t, means) {
+			q.add(t, means)
+			m := &q.terms[len(q.terms)-1]
+			m.text = ""
+			q.part(t, means)
+		}
+	}
 }
 
 // markAcross marks the pairs of characters that are likely to be the end of one word and the start
@@ -417,21 +441,88 @@ func keepLeast(m map[rune]float64, at rune, v float64) {
 	}
 }
 
-// either adds an alternative to the term that has the others of its word, if there is one.
-func (q *measured) either(t bm25.Term, means bm25.Meaning) bool {
+// of returns the term that stands for the word of an alternative, nil if there is none.
+func (q *measured) of(t bm25.Term) *measuredTerm {
 	for i := range q.terms {
-		if m := &q.terms[i]; m.of == t.Of {
-			m.others = append(m.others, t.Text)
-			m.idf, m.counts = min(m.idf, means.IDF), min(m.counts, means.Weight)
-			return true
+		if m := &q.terms[i]; m.of == t.Of || m.of == "" && m.text == t.Of {
+			return m
 		}
 	}
-	return false
+	return nil
 }
 
-// in reports whether a text has the term, or another alternative.
-func (t *measuredTerm) in(x *bm25.Index, text bm25.Ref) bool {
-	return t.known && (x.Has(text, t.text) || slices.ContainsFunc(t.others, func(other string) bool { return x.Has(text, other) }))
+// either adds an alternative to the term that stands for its word, if there is one.
+func (q *measured) either(t bm25.Term, means bm25.Meaning) bool {
+	m := q.of(t)
+	if m == nil {
+		return false
+	}
+	m.others = append(m.others, t.Text)
+	m.idf, m.counts = min(m.idf, means.IDF), min(m.counts, means.Weight)
+	m.known = m.known || means.Known
+	return true
+}
+
+// part adds an alternative for a part to the term that stands for its word, if there is one.
+func (q *measured) part(t bm25.Term, means bm25.Meaning) bool {
+	m := q.of(t)
+	if m == nil {
+		return false
+	}
+	for len(m.parts) < t.Part {
+		m.parts = append(m.parts, nil)
+	}
+	m.parts[t.Part-1] = append(m.parts[t.Part-1], t.Text)
+	if m.text == "" {
+		m.idf, m.counts = min(m.idf, means.IDF), min(m.counts, means.Weight)
+	}
+	return true
+}
+
+// share returns the weight of the word that the term stands for.
+func (t *measuredTerm) share() float64 {
+	switch t.kind {
+	case bm25.Correction:
+		return t.weight / correctedWeight
+	case bm25.Compound:
+		return t.weight / compoundWeight
+	}
+	return t.weight
+}
+
+// stands reports whether the measured term stands for a term.
+func (t *measuredTerm) stands(other *bm25.Term) bool {
+	if other.Of == "" {
+		return t.of == "" && t.text == other.Text
+	}
+	return other.Of == t.of || t.of == "" && other.Of == t.text
+}
+
+// in returns how much of the term a text has: 1 for the word or another alternative, less for its
+// parts.
+func (t *measuredTerm) in(x *bm25.Index, text bm25.Ref) float64 {
+	if !t.known {
+		return 0
+	}
+	has := func(term string) bool { return x.Has(text, term) }
+	if t.text != "" && has(t.text) || slices.ContainsFunc(t.others, has) {
+		return 1
+	}
+	parts := 0
+	for _, alternatives := range t.parts {
+		if slices.ContainsFunc(alternatives, has) {
+			parts++
+		}
+	}
+	return float64(parts) / float64(max(1, len(t.parts)))
+}
+
+// any reports whether f is true for a term that it stands for.
+func (t *measuredTerm) any(f func(term string) bool) bool {
+	if t.text != "" && f(t.text) || slices.ContainsFunc(t.others, f) {
+		return true
+	}
+	return slices.ContainsFunc(t.parts, func(part []string) bool { return slices.ContainsFunc(part, f) })
 }
 
 // within measures the question for texts of one base: what only others know says nothing about
@@ -444,7 +535,7 @@ func (q *measured) within(e extent, base int) {
 	for i := range q.terms {
 		if t := &q.terms[i]; len(e.holders) > 1 {
 			was := t.known || t.elsewhere
-			t.known = e.knows(base, t.text) || slices.ContainsFunc(t.others, func(other string) bool { return e.knows(base, other) })
+			t.known = t.any(func(term string) bool { return e.knows(base, term) })
 			t.elsewhere = was && !t.known
 		}
 	}
@@ -463,7 +554,7 @@ func (q measured) unknownWeight() float64 {
 	known, unknown := 0.0, 0.0
 	for i := range q.terms {
 		t := &q.terms[i]
-		switch topic := t.topicality * min(1, t.weight); {
+		switch topic := t.topicality * min(1, t.share()); {
 		case t.whole && t.known:
 			return 0 // an identifier alone says what the question is about
 		case t.conversational, t.across:
@@ -523,9 +614,9 @@ func (q *measured) weigh() {
 	answerable, joined := 0.0, 0.0 // what some text contains: of the question itself, and of earlier turns
 	for i := range q.terms {
 		t := &q.terms[i]
-		topic := t.topicality * min(1, t.weight)
-		if t.of != "" {
-			topic *= correctedTopic
+		topic := t.topicality * min(1, t.share())
+		if t.kind == bm25.Correction {
+			topic = t.topicality * min(1, t.weight) * correctedTopic
 		}
 		if t.whole && t.known {
 			topic = enough // an identifier alone says what the question is about
@@ -537,7 +628,7 @@ func (q *measured) weigh() {
 		if !t.conversational {
 			all += topic
 			switch {
-			case t.weight >= 1 || t.of != "" && t.weight >= correctedWeight:
+			case t.share() >= 1:
 				own += topic
 				if t.known {
 					answerable += topic
@@ -558,9 +649,8 @@ func (q *measured) weigh() {
 func (q measured) demand(x *bm25.Index, text bm25.Ref) float64 {
 	shared := leastShared
 	for i := range q.terms {
-		if t := &q.terms[i]; t.in(x, text) {
-			shared += t.topic
-		}
+		t := &q.terms[i]
+		shared += t.topic * t.in(x, text)
 	}
 	return max(1, q.needed/shared)
 }

@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	// leastSpelled and mostSpelled limit the length, in letters, of terms that Nearest finds.
-	leastSpelled = 3
-	mostSpelled  = 32
+	// leastSpelled and mostSpelled limit the length, in letters, of terms that Nearest finds, and
+	// longestSpelled of those that Containing finds.
+	leastSpelled   = 3
+	mostSpelled    = 32
+	longestSpelled = 64
 	// mostCompared is how many terms one call of Nearest compares letter by letter, so that texts
 	// full of similar words cost no more than a millisecond.
 	mostCompared = 1 << 14
@@ -98,6 +100,9 @@ func (x *Index) Contains(term string, allow []Bitmap) bool {
 	return false
 }
 
+// Texts returns the number of live texts that contain a term.
+func (x *Index) Texts(term string) int { return x.look(term, nil).texts }
+
 // ContainsIn reports whether a live text in one of some segments contains a term.
 func (x *Index) ContainsIn(term string, segments func(segment int) bool) bool {
 	for i, in := range x.look(term, nil).in {
@@ -120,7 +125,7 @@ func (v *view) hasAllowed(t uint32, number int, allow []Bitmap) bool {
 }
 
 // spellings are the alphabetic terms of a segment by their length in letters.
-type spellings [mostSpelled + 1]sameLength
+type spellings [longestSpelled + 1]sameLength
 
 // A sameLength is the terms of one length.
 type sameLength struct {
@@ -147,7 +152,7 @@ func (s *Segment) spellings() *spellings {
 	made := new(spellings)
 	for t := range uint32(s.terms()) {
 		term := string(s.term(t))
-		if n := utf8.RuneCountInString(term); n >= leastSpelled && n <= mostSpelled && analysis.Alphabetic(term) {
+		if n := utf8.RuneCountInString(term); n >= leastSpelled && n <= longestSpelled && analysis.Alphabetic(term) {
 			same := &made[n]
 			same.letters, same.terms = append(same.letters, lettersOf(term)), append(same.terms, t)
 		}

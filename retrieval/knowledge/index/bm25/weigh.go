@@ -17,6 +17,25 @@ type Term struct {
 	// have one weight and count as one term: the most common of them, as often as a text has the
 	// one that it has most.
 	Of string
+	// Part, if Of is a compound, is the number of the part that it is an alternative for, from 1;
+	// 0 for the whole word. Each part counts as a term of its own.
+	Part int
+	// Kind tells why it is an alternative. Searches ignore it.
+	Kind Kind
+}
+
+// A Kind tells why a term is an alternative.
+type Kind uint8
+
+const (
+	Correction Kind = iota + 1 // of a misspelled word
+	Compound                   // a word that contains the word or is a part of it
+	Synonym                    // a word of the same meaning
+)
+
+// For reports whether two terms are alternatives for the same word or part.
+func (t *Term) For(other *Term) bool {
+	return t.Of == other.Of && t.Part == other.Part && t.Kind == other.Kind
 }
 
 // maxTerms limits the terms of one search. Of a longer question the rarest are used: they tell
@@ -68,17 +87,19 @@ func (x *Index) weigh(terms []Term, change *Change, room question) question {
 	return q[:min(len(q), maxTerms)]
 }
 
-// weighAlternatives appends a weighted term for each word that terms has alternatives for.
+// weighAlternatives appends a weighted term for each word and part that terms has alternatives for.
 func (x *Index) weighAlternatives(terms []Term, q question) question {
-	var words []string
-	for _, t := range terms {
-		if t.Of == "" || t.Weight <= 0 || slices.Contains(words, t.Of) {
+	for i := range terms {
+		t := &terms[i]
+		if t.Of == "" || t.Weight <= 0 || slices.ContainsFunc(terms[:i], func(other Term) bool { return other.For(t) }) {
 			continue
 		}
-		words = append(words, t.Of)
 		var known []*termStats
-		for _, other := range terms {
-			if k := x.look(other.Text, nil); other.Of == t.Of && k.texts > 0 {
+		for j := range terms {
+			if !terms[j].For(t) {
+				continue
+			}
+			if k := x.look(terms[j].Text, nil); k.texts > 0 {
 				known = append(known, k)
 			}
 		}
