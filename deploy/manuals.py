@@ -57,6 +57,12 @@ def place(sources, question):
     return 0
 
 
+def home(source):
+    """Returns the manual of a source."""
+    base, document = source
+    return document.partition("/")[0] if base == "all" else base
+
+
 def check(questions, docs):
     """Names the patterns that no file of their manual matches."""
     for q in questions:
@@ -79,18 +85,22 @@ def main(sidenote, manuals, *bases):
     side_by_side = ThreadPoolExecutor(os.cpu_count()).map
     single = [q for q in questions if "q" in q]
     talks = [q for q in questions if "turns" in q]
-    print(f"{'':34}{'right@1':>12}{'right@6':>12}{'follow-ups among 6':>22}{'off-topic with sources':>26}")
+    print(f"{'':34}{'right@1':>12}{'right@6':>12}{'off target':>12}{'other base':>12}{'follow-ups among 6':>22}{'off-topic with sources':>26}")
     for name, asked in (
         (f"{len(bases)} bases", lambda q: bases),
         ("one base of all", lambda q: ["all"]),
         ("told the right base", lambda q: [q["base"]]),
     ):
-        found = list(side_by_side(lambda q: (place(asker.search(q["q"], asked(q)), q), q["q"]), single))
+        answers = list(side_by_side(lambda q: asker.search(q["q"], asked(q))[:AMONG], single))
+        found = [(place(sources, q), q["q"]) for sources, q in zip(answers, single)]
+        given = [(source, q) for sources, q in zip(answers, single) for source in sources]
+        astray = sum(place([source], q) == 0 for source, q in given)
+        elsewhere = sum(home(source) != q["base"] for source, q in given)
         last = list(side_by_side(lambda q: (place(asker.converse(q["turns"], asked(q)), q), " / ".join(q["turns"])), talks))
         first = sum(p == 1 for p, _ in found)
         among = sum(p > 0 for p, _ in found)
         kept = sum(p > 0 for p, _ in last)
-        row = f"{name:34}{f'{first} of {len(found)}':>12}{f'{among} of {len(found)}':>12}{f'{kept} of {len(last)}':>22}"
+        row = f"{name:34}{f'{first} of {len(found)}':>12}{f'{among} of {len(found)}':>12}{astray / max(1, len(given)):>12.0%}{elsewhere / max(1, len(given)):>12.0%}{f'{kept} of {len(last)}':>22}"
         injected = []
         if name != "told the right base":
             answers = side_by_side(lambda m: asker.search(m, asked(None)), off_topic)

@@ -16,7 +16,8 @@
 # manual, and "turns" are a conversation whose last turn is asked. Each question is asked
 # three times: of six bases, one for each manual; of one base of all; and of the right base.
 # right@1 is the share whose first source is in a file that answers, right@6 that of those
-# with one among the first six. Follow-ups go through `sidenote rewrite` as chat requests,
+# with one among the first six; "off target" is the share of sources in other files, "other
+# base" that of sources in other manuals. Follow-ups go through `sidenote rewrite` as chat requests,
 # the others through `sidenote search`. manuals-off-topic.txt has messages that should get
 # no source. With --worst it names what went wrong.
 set -eu

@@ -23,6 +23,9 @@ type candidate struct {
 	score     float64 // from a Reranker
 	judged    bool    // scored by a Reranker
 	further   bool    // found by a query of a plan
+	strength  float64 // by which it is ranked, see weighEvidence
+	document  int     // index of its document in selection.byDocument
+	base      int     // index of its base in selection.byBase
 	text      *content
 	dossier
 }

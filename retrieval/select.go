@@ -52,6 +52,9 @@ func (s *selection) rank(answers []answer) error {
 	if !slices.IsSortedFunc(s.ranked, s.compare) { // one engine's answer is sorted
 		slices.SortStableFunc(s.ranked, s.compare)
 	}
+	if !s.given && !byRanks && !planned {
+		s.weighEvidence()
+	}
 	return nil
 }
 
@@ -135,6 +138,8 @@ type selection struct {
 	hits       []*Hit       // scratch: their hits
 	heads      []int        // indices in ranked of the first of each family
 	named      []glance     // of candidates whose paths say a date or a version
+	byDocument []evidence   // of the ranked candidates
+	byBase     []evidence   // likewise
 }
 
 // A key tells different texts apart without reading them.
@@ -167,11 +172,13 @@ func (s *selection) reset() {
 	clear(s.sources[:cap(s.sources)])
 	clear(s.labelled[:cap(s.labelled)])
 	clear(s.hits[:cap(s.hits)])
+	clear(s.byDocument)
+	clear(s.byBase)
 	s.writer.reset()
 	*s = selection{
 		marked: s.marked[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], excluded: s.excluded[:0],
 		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], writer: s.writer, sources: s.sources[:0],
-		labelled: s.labelled[:0], hits: s.hits[:0], heads: s.heads[:0], named: s.named[:0],
+		labelled: s.labelled[:0], hits: s.hits[:0], heads: s.heads[:0], named: s.named[:0], byDocument: s.byDocument[:0], byBase: s.byBase[:0],
 	}
 }
 

@@ -173,7 +173,35 @@ out a/y.md#0 score: score 2.999999 < 3.000000
 				"b": has(2, chunk("a.md", 0, 4, "p")),
 				"a": has(1, chunk("b.md", 1, 2, "q"), chunk("b.md", 0, 2, "r"), chunk("a.md", 7, 2, "s")),
 			},
-			want: "in  a/a.md#7\nin  a/b.md#0\nin  a/b.md#1\nin  b/a.md#0\n4 retrieved, 4 unique",
+			want: "in  a/b.md#0\nin  a/b.md#1\nin  a/a.md#7\nin  b/a.md#0\n4 retrieved, 4 unique",
+		},
+		"a document with more hits comes first": {
+			bases: engines{"a": has(1, chunk("x.md", 0, 4.1, "p"), chunk("y.md", 0, 4, "q"), chunk("y.md", 5, 3, "r"))},
+			want:  "in  a/y.md#0\nin  a/x.md#0\nin  a/y.md#5\n3 retrieved, 3 unique",
+		},
+		"many weak hits are no strong one": {
+			bases: engines{"a": has(1, chunk("x.md", 0, 4, "p"), chunk("y.md", 0, 2.5, "q"), chunk("y.md", 1, 2.4, "r"), chunk("y.md", 2, 2.3, "s"), chunk("y.md", 3, 2.2, "t"))},
+			want: `in  a/x.md#0
+in  a/y.md#0
+in  a/y.md#1
+in  a/y.md#2
+out a/y.md#3 per_document: 3 of y.md already
+5 retrieved, 5 unique`,
+		},
+		"a document with more hits passes no higher threshold": {
+			bases: engines{"a": has(3, chunk("x.md", 0, 3.1, "p"), chunk("y.md", 0, 2.9, "q"), chunk("y.md", 1, 2.8, "r"))},
+			want: `in  a/x.md#0
+out a/y.md#0 score: score 2.9 < 3.0
+out a/y.md#1 score: score 2.8 < 3.0
+3 retrieved, 3 unique`,
+		},
+		"a base with more hits comes first": {
+			bases: engines{"a": has(1, chunk("x.md", 0, 4.1, "p")), "b": has(1, chunk("y.md", 0, 4, "q"), chunk("z.md", 0, 3.9, "r"), chunk("w.md", 0, 3.8, "s"))},
+			want:  "in  b/y.md#0\nin  b/z.md#0\nin  b/w.md#0\nin  a/x.md#0\n4 retrieved, 4 unique",
+		},
+		"many weak hits of a base are no strong one of another": {
+			bases: engines{"a": has(1, chunk("x.md", 0, 6, "p")), "b": has(1, chunk("y.md", 0, 4, "q"), chunk("z.md", 0, 3.9, "r"), chunk("w.md", 0, 3.8, "s"))},
+			want:  "in  a/x.md#0\nin  b/y.md#0\nin  b/z.md#0\nin  b/w.md#0\n4 retrieved, 4 unique",
 		},
 		"bases compare by relevance": {
 			bases: engines{
