@@ -229,6 +229,12 @@ const (
 	negation
 )
 
+// IsNegation reports whether a word negates, in some languages.
+func IsNegation(word []byte) bool {
+	const longest = 16
+	return len(word) <= longest && kindsOfWords()[hashOfWord(strings.ToLower(string(word)))] == negation
+}
+
 // kindsOfWords are the kinds of the hashes of words.
 var kindsOfWords = sync.OnceValue(func() map[uint64]kindOfWord {
 	const shortest = 4 // of months: "may" and "set" are more than that

@@ -20,7 +20,7 @@ const version = "9"
 // Generation returns the digest of a base: the sum of its documents combined with the versions of
 // everything that reads them. deps is Deps.Version.
 func Generation(sum chunk.Sum, deps string) string {
-	parts := []string{"sidenote knowledge", version, analysis.Version, office.DOCXVersion, strconv.Itoa(chunk.MaxTokens), deps}
+	parts := []string{"sidenote knowledge", version, analysis.Version, office.DOCXVersion, strconv.Itoa(chunk.MaxTokens), deps, "twins 1"}
 	for _, f := range extract.Formats() {
 		parts = append(parts, extract.VersionOf(f))
 	}

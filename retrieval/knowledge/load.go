@@ -115,8 +115,12 @@ func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) (
 		return nil, folder.Report{}, fmt.Errorf("index knowledge %s: %w", b.base, err)
 	}
 	report := &b.account.Report
+	twins := c.Segments().Twins()
+	for _, t := range twins {
+		report.Skipped = append(report.Skipped, folder.SameAs(t.Document, t.Same))
+	}
 	report.Sort()
-	report.Chunks, report.Written = c.Chunks(), c.Documents()
+	report.Chunks, report.Written = c.Chunks(), c.Documents()+len(twins)
 	return c, *report, nil
 }
 
@@ -151,5 +155,6 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 	if err := writer.Flush(); err != nil {
 		return nil, err
 	}
+	segments = segments.WithoutTwins()
 	return NewContent(ctx, segments, ContentOptions{Generation: Generation(sum, b.deps.Version)})
 }

@@ -52,6 +52,12 @@ func Duplicate(id string) Skip {
 	return Skip{Path: id, Kind: SkipDuplicate, Reason: "another file has a document of this id"}
 }
 
+// SameAs returns the Skip for a document that is not searched because another one says the same in
+// another format.
+func SameAs(id, better string) Skip {
+	return Skip{Path: id, Kind: SkipTwin, Reason: "same as " + better}
+}
+
 // TooLarge returns the Skip for a document that is too large for the index.
 func TooLarge(id string, why error) *Skip {
 	return &Skip{Path: id, Kind: SkipTooLarge, Reason: why.Error()}
@@ -70,6 +76,7 @@ const (
 	SkipNotText     SkipKind = "not-text"    // in no recognized encoding
 	SkipBroken      SkipKind = "broken"      // damaged or hostile; the readable part was read
 	SkipDuplicate   SkipKind = "duplicate"   // another document has the same id
+	SkipTwin        SkipKind = "twin"        // the same as another document in another format, by Reason; read, but not searched
 	SkipSecret      SkipKind = "secret"      // by its name, a key or an environment file
 	SkipHidden      SkipKind = "hidden"      // its name starts with a dot
 	SkipVendored    SkipKind = "vendored"    // node_modules
@@ -97,7 +104,7 @@ func (r Report) Summary() string {
 		text string
 	}{
 		{SkipTooLarge, "over 10 MB"}, {SkipNotText, "not text"}, {SkipBroken, "broken"}, {SkipDuplicate, "with the id of another"}, {SkipUnreadable, "unreadable"}, {SkipMemory, "for want of memory"},
-		{SkipLink, "links"}, {SkipVendored, "node_modules"}, {SkipGenerated, "generated"}, {SkipHidden, "hidden"},
+		{SkipLink, "links"}, {SkipVendored, "node_modules"}, {SkipGenerated, "generated"}, {SkipHidden, "hidden"}, {SkipTwin, "the same as others"},
 	} {
 		if n := kinds[k.kind]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, k.text))

@@ -45,7 +45,7 @@ func (r Report) SkippedGroups() []SkippedGroup {
 			same = &g
 			groups[g.What] = same
 		}
-		if same.Files++; same.Why != g.Why {
+		if same.Files++; same.Why != g.Why && g.Kind != SkipTwin { // one twin is an example of all
 			same.Why = severalReasons
 		}
 	}
@@ -71,7 +71,7 @@ func concern(k SkipKind) int {
 	switch k {
 	case SkipUnsupported:
 		return 1
-	case SkipSecret, SkipHidden, SkipVendored, SkipGenerated, SkipLink, SkipAttributes:
+	case SkipSecret, SkipHidden, SkipVendored, SkipGenerated, SkipLink, SkipAttributes, SkipTwin:
 		return 2
 	}
 	return 0
@@ -110,6 +110,8 @@ func groupOf(s Skip) SkippedGroup {
 		g.What = "installed packages"
 	case SkipGenerated:
 		g.What, g.Remedy = "made by a program", "to include a file, add !NAME to .sidenoteignore"
+	case SkipTwin:
+		g.What, g.Why = "the same in another format", s.Path+" is the "+s.Reason
 	case SkipLink:
 		g.What = "link out of the folder or to nowhere"
 	case SkipAttributes:

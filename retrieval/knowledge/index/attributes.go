@@ -37,7 +37,7 @@ func (l *Live) count(found map[string]*Attribute) {
 	x := &l.texts
 	documents := make([]int, x.sets) // in the base, by set
 	for d := range x.documents {
-		if !l.Deleted.Has(d) {
+		if l.searched(d) {
 			documents[number(x.setOf, d)]++
 		}
 	}

@@ -19,9 +19,11 @@ import (
 // A Live is a segment without the documents that are no longer in the base.
 type Live struct {
 	*Segment
-	Deleted   bm25.Bitmap // documents no longer in the base; nil if there are none
+	Deleted   bm25.Bitmap    // documents no longer in the base; nil if there are none
+	hidden    bm25.Bitmap    // twins, which are not searched; likewise
+	same      map[int]string // the ids of the documents that they are twins of
 	Postings  *bm25.Live
-	Documents int   // number of documents in the base
+	Documents int   // number of documents that are searched
 	Bytes     int64 // length of their texts
 
 	Vectors *Vectors    // of its texts; may be nil
@@ -30,12 +32,17 @@ type Live struct {
 
 // Without returns the segment without the documents in gone. before, unless nil, is an earlier
 // result for this segment: it is returned again if gone is the same, so that Postings are counted
-// once.
+// once. Twins may be hidden in it, see WithoutTwins.
 func (s *Segment) Without(gone bm25.Bitmap, before *Live) Live {
 	if before != nil && slices.Equal(before.Deleted, gone) {
 		return *before
 	}
-	l := Live{Segment: s, Deleted: gone, Documents: s.texts.documents, Bytes: int64(len(s.texts.bodies))}
+	return s.without(gone, nil)
+}
+
+func (s *Segment) without(deleted, hidden bm25.Bitmap) Live {
+	l := Live{Segment: s, Deleted: deleted, hidden: hidden, Documents: s.texts.documents, Bytes: int64(len(s.texts.bodies))}
+	gone := l.gone()
 	for d := range s.texts.documents {
 		if gone.Has(d) {
 			l.Documents--
@@ -46,6 +53,22 @@ func (s *Segment) Without(gone bm25.Bitmap, before *Live) Live {
 	runtime.KeepAlive(s)
 	return l
 }
+
+// gone returns the documents that are not searched.
+func (l *Live) gone() bm25.Bitmap {
+	if l.hidden == nil {
+		return l.Deleted
+	}
+	gone := slices.Grow(slices.Clone(l.Deleted), max(len(l.Deleted), len(l.hidden)))
+	gone = append(gone, make(bm25.Bitmap, max(0, len(l.hidden)-len(gone)))...)
+	for i, word := range l.hidden {
+		gone[i] |= word
+	}
+	return gone
+}
+
+// searched reports whether a document is in the base and not hidden.
+func (l *Live) searched(d int) bool { return !l.Deleted.Has(d) && !l.hidden.Has(d) }
 
 // Segments are the segments of a base. A bm25.Ref and a DocumentRef refer to segments by their
 // index in this slice.
@@ -100,7 +123,7 @@ func (s Segments) InOrder() iter.Seq[DocumentRef] {
 			best := -1
 			for i := range s {
 				seg := &s[i]
-				for next[i] < seg.texts.documents && seg.Deleted.Has(next[i]) {
+				for next[i] < seg.texts.documents && !seg.searched(next[i]) {
 					next[i]++
 				}
 				if next[i] < seg.texts.documents && (best < 0 || bytes.Compare(seg.texts.id(next[i]), s[best].texts.id(next[best])) < 0) {
@@ -182,7 +205,7 @@ func (s Segments) Document(d DocumentRef) DocumentInfo {
 // Lookup returns the data of the document with an id; false if it is not in the base.
 func Lookup(s Segments, id string) (DocumentInfo, bool) {
 	for i := range s {
-		if d, ok := s[i].texts.find(id); ok && !s[i].Deleted.Has(d) {
+		if d, ok := s[i].texts.find(id); ok && s[i].searched(d) {
 			return s.Document(DocumentRef{i, d}), true
 		}
 	}
@@ -277,7 +300,7 @@ func (s Segments) Find(id string, chunk int, hint bm25.Ref) (bm25.Ref, bool) {
 	if hint.Segment >= 0 && hint.Segment < len(s) {
 		if texts := &s[hint.Segment].texts; hint.Text >= 0 && hint.Text < texts.count {
 			d := texts.document(hint.Text)
-			if string(texts.id(d)) == id && hint.Text-texts.first(d) == chunk && !s[hint.Segment].Deleted.Has(d) {
+			if string(texts.id(d)) == id && hint.Text-texts.first(d) == chunk && s[hint.Segment].searched(d) {
 				return hint, true
 			}
 		}
@@ -285,7 +308,7 @@ func (s Segments) Find(id string, chunk int, hint bm25.Ref) (bm25.Ref, bool) {
 	for i := range s {
 		texts := &s[i].texts
 		d, ok := texts.find(id)
-		if ok && !s[i].Deleted.Has(d) && chunk >= 0 && chunk < texts.first(d+1)-texts.first(d) {
+		if ok && s[i].searched(d) && chunk >= 0 && chunk < texts.first(d+1)-texts.first(d) {
 			return bm25.Ref{Segment: i, Text: texts.first(d) + chunk}, true
 		}
 	}

@@ -35,7 +35,7 @@ func sizeOf(texts int) (class int) {
 // most memory bytes; 0 is no limit.
 func (s Segments) ToMerge(memory int64) Segments {
 	sizes := map[int]Segments{}
-	for _, s := range s {
+	for _, s := range s.withTwins() {
 		if s.Name == "" {
 			continue // on the heap only, for lack of disk space
 		}

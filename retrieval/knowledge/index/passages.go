@@ -33,7 +33,7 @@ func (s Segments) Passages() iter.Seq2[bm25.Ref, string] {
 		defer runtime.KeepAlive(s)
 		for i := range s {
 			for d := range s[i].texts.documents {
-				if !s[i].Deleted.Has(d) && !s[i].passagesOf(i, d, yield) {
+				if s[i].searched(d) && !s[i].passagesOf(i, d, yield) {
 					return
 				}
 			}

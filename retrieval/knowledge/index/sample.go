@@ -31,7 +31,7 @@ func sample(s Segments, n int, compare bm25.Compare, some func(l *Live, text int
 	for i := range s {
 		l := &s[i]
 		for d := range l.texts.documents {
-			if l.Deleted.Has(d) {
+			if !l.searched(d) {
 				continue
 			}
 			for t := l.texts.first(d); t < l.texts.first(d+1); t++ {

@@ -34,7 +34,8 @@ type Segment struct {
 	owner    *bm25.MappedFile // keeps the image alive if it is a mapped file
 	identity *identity
 	undated  knownBits // see retrieval.Mark
-	size     int       // size of the image in bytes
+	twinning *twinning
+	size     int // size of the image in bytes
 }
 
 // Open opens the image of a segment. owner, unless nil, is the file that contains it. name is used
@@ -53,7 +54,7 @@ func read(image []byte, owner *bm25.MappedFile) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Segment{owner: owner, identity: new(identity), size: len(image)}
+	s := &Segment{owner: owner, identity: new(identity), size: len(image), twinning: new(twinning)}
 	if s.texts, err = openTexts(textsImage); err != nil {
 		return nil, err
 	}

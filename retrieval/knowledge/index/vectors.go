@@ -79,7 +79,7 @@ func (l Live) WithVectors(v *Vectors) (Live, error) {
 	if v.segment.Texts() != l.texts.count {
 		return l, fmt.Errorf("open %s: %w: of %d texts, not %d", v.Name, dense.ErrDamaged, v.segment.Texts(), l.texts.count)
 	}
-	l.Dense = v.segment.Live(l.deadTexts(l.Deleted))
+	l.Dense = v.segment.Live(l.deadTexts(l.gone()))
 	return l, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -80,6 +81,9 @@ func (b *base) update(ctx context.Context, force bool) error {
 			return err
 		}
 	}
+	if segments, err = hideTwins(segments); err != nil {
+		return err
+	}
 	for {
 		if segments, err = b.withVectors(ctx, segments); err != nil {
 			return err
@@ -97,6 +101,18 @@ func (b *base) update(ctx context.Context, force bool) error {
 	}
 	b.behind, b.since = false, time.Time{}
 	return nil
+}
+
+// hideTwins hides the twins in segments.
+func hideTwins(segments index.Segments) (shown index.Segments, err error) {
+	err = bm25.GuardMapped(func() error {
+		shown = segments.WithoutTwins()
+		return nil
+	})
+	if damage := segments.Fault(err); damage != nil {
+		return nil, damage
+	}
+	return shown, err
 }
 
 // show makes the base answer from segments, unless it already does. part means that its folder was

@@ -1,6 +1,10 @@
 package library_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,4 +82,39 @@ func TestSyncReadsOneFormatAgain(t *testing.T) {
 	if report := f.sync(l); report.Written != 0 {
 		t.Errorf("read again: %+v", report)
 	}
+}
+
+// A page in two formats is one document. Whatever happens to the one that is searched, the other
+// one is there as soon as it is needed.
+func TestSyncTwins(t *testing.T) {
+	var page strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&page, "Sentence %d of the page says that topic%d is told by the people of team%d to all others. ", i, i, i)
+	}
+	f := newFolder(t, map[string]string{"page.txt": page.String(), "page.html": "<h1>Page</h1><p>" + page.String(), "other.txt": "An owl."})
+	l := opened(t, t.TempDir(), library.Options{})
+	check := func(want string) {
+		t.Helper()
+		report := f.sync(l)
+		c, loaded, err := knowledge.Load(t.Context(), folder.Folder{ID: "kb", Path: f.path}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
+		f.must(err)
+		var got []string
+		for i := range l.Base("kb").Content().Documents() {
+			got = append(got, l.Base("kb").Content().DocumentAt(i).ID)
+		}
+		for _, s := range report.Skipped {
+			got = append(got, s.Path+" "+s.Reason)
+		}
+		if strings.Join(got, "|") != want || cmp.Diff(report.Skipped, loaded.Skipped) != "" || report.Chunks != loaded.Chunks || report.Chunks != c.Chunks() {
+			t.Errorf("%q, want %q; %+v", got, want, report)
+		}
+	}
+	check("other.txt|page.html|page.txt same as page.html")
+	check("other.txt|page.html|page.txt same as page.html") // nothing is read again
+	f.write("page.html", "<h1>Page</h1><p>"+strings.ReplaceAll(page.String(), "Sentence 7", "Sentence 8"))
+	check("other.txt|page.html|page.txt")
+	f.write("page.html", "<h1>Page</h1><p>"+page.String())
+	check("other.txt|page.html|page.txt same as page.html")
+	f.must(os.Remove(filepath.Join(f.path, "page.html")))
+	check("other.txt|page.txt")
 }

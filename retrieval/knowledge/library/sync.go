@@ -43,7 +43,8 @@ const (
 // result changes nothing. If the system refuses to read a file or a folder, its documents stay,
 // unless the rules have changed; documents of any other file that yields none any more, because it
 // is gone, too large or no longer text, are removed. The report is that of knowledge.Load,
-// whatever was read again.
+// whatever was read again. A document that says the same as another one in another format is kept,
+// but not searched while that one is there, see index.Segments.WithoutTwins.
 //
 // If too many files have disappeared since the last walk of the whole folder, which is a Sync or
 // the first Update an hour after one, the base stays as it was, and the error is a *GoneError,
@@ -247,6 +248,15 @@ func (s *syncing) finish(ctx context.Context) error {
 	}
 	r := &s.account.Report
 	r.Chunks, r.Bytes = base.Chunks, int(base.Bytes)
+	if c := s.b.Content(); c != nil {
+		twins := c.Segments().Twins()
+		for _, t := range twins {
+			r.Skipped = append(r.Skipped, folder.SameAs(t.Document, t.Same))
+		}
+		if len(twins) > 0 {
+			r.Chunks, r.Bytes = c.Chunks(), int(c.Bytes())
+		}
+	}
 	r.Sort()
 	return nil
 }
