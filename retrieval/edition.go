@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -21,7 +22,9 @@ import (
 //     older than report-v2.md; but beside report-v1.md it is the present one.
 //   - Names with "old", "draft" or "backup" and files in folders such as archive/ are older than the
 //     rest; those with "final" or "new" are newer than the plain name.
-//   - Copies, such as "report (1).md" and "report copy.md", are neither older nor newer.
+//   - Copies, such as "report (1).md" and "report copy.md", are told by the time of their files, see
+//     FileTimes, which says nothing elsewhere: files that were copied have the time of that. Only a
+//     file that is older than the dates in the names of others is not the present one.
 type edition struct {
 	doc, name  string
 	attributes string // JSON
@@ -33,7 +36,11 @@ type edition struct {
 	date       string // of time
 	state      state
 	supersedes []string
+	modified   string // time of the file, as fileTime formats it; "" unless it matters
 }
+
+// fileTime is the layout of the time of a file, in UTC.
+const fileTime = time.RFC3339
 
 // A state is what a word in the path of a document says of its time.
 type state int8
@@ -251,7 +258,8 @@ func MaybeEdition(label Label) bool {
 func tellsEdition(attributes []byte) bool {
 	const shortest = len(`{"date":1}`)
 	return len(attributes) >= shortest &&
-		(bytes.Contains(attributes, []byte(`date":`)) || bytes.Contains(attributes, []byte(`version":`)) || bytes.Contains(attributes, []byte(`supersedes":`)))
+		(bytes.Contains(attributes, []byte(`date":`)) || bytes.Contains(attributes, []byte(`version":`)) || bytes.Contains(attributes, []byte(`supersedes":`)) ||
+			bytes.Contains(attributes, []byte(`"`+FileTimeAttribute+`":`)))
 }
 
 // editionOf returns what a label says.
@@ -275,9 +283,14 @@ func editionOf(label Label) *edition {
 		e.time.setDate(said, e.time)
 		e.time.version = cmp.Or(said.version, e.time.version)
 		e.supersedes = supersededBy(attributes)
+		if modified, ok := attributes[FileTimeAttribute].(string); ok {
+			if at, err := time.Parse(fileTime, modified); err == nil {
+				e.modified = at.UTC().Format(fileTime)
+			}
+		}
 	}
 	e.date = e.time.date()
-	e.says = e.time.known() || path.worded || len(e.supersedes) > 0
+	e.says = e.modified != "" || e.time.known() || path.worded || len(e.supersedes) > 0
 	return e
 }
 
@@ -337,6 +350,8 @@ type placeInTime struct {
 	state   state // likewise
 	current bool  // it has no date or version where others have
 	level   int   // length of the chain of documents that it supersedes
+
+	modified string // as in edition
 }
 
 // compare returns 1 if p is newer than q, -1 if it is older, 0 if that is not known.
@@ -353,10 +368,106 @@ func (p *placeInTime) compare(q *placeInTime) int {
 	if p.version != "" && q.version != "" {
 		numbers = compareVersions(p.version, q.version)
 	}
-	return cmp.Or(numbers, cmp.Compare(p.level, q.level), cmp.Compare(p.state, q.state), cmp.Compare(oneIf(p.version != ""), oneIf(q.version != "")))
+	return cmp.Or(numbers, cmp.Compare(p.level, q.level), cmp.Compare(p.state, q.state), cmp.Compare(oneIf(p.version != ""), oneIf(q.version != "")), p.compareFiles(q))
+}
+
+// compareFiles compares the times of files, if both are known.
+func (p *placeInTime) compareFiles(q *placeInTime) int {
+	if p.modified == "" || q.modified == "" {
+		return 0
+	}
+	return cmp.Compare(p.modified, q.modified)
 }
 
 // order is compare, except that a document without a date is before those with dates.
 func (p *placeInTime) order(q *placeInTime) int {
 	return cmp.Or(p.compare(q), cmp.Compare(oneIf(p.year == 0), oneIf(q.year == 0)))
+}
+
+// FileTimeAttribute is the attribute that holds the time of a document's file, where FileTimes says
+// that it matters.
+const FileTimeAttribute = VersionAttributes + "modified"
+
+// FileTimes returns the times of those files that tell which version of a document is newer, as
+// values of FileTimeAttribute: a file and its copies, and a file without a date that is older than
+// the dates in the names of others. modified returns the time of a file, zero if it is unknown.
+func FileTimes(files []string, modified func(file string) time.Time) map[string]string {
+	sets := map[string]*fileSet{}
+	letters := map[uint64]bool{} // of stems
+	for _, file := range files {
+		if name := []byte(file); !maybeDated(name) && !maybeWorded(name) {
+			continue
+		}
+		path := readPath(file)
+		at, stem := momentOf(path.words)
+		if stem == "" || !at.known() && !path.worded {
+			continue
+		}
+		set := sets[stem]
+		if set == nil {
+			set = &fileSet{}
+			sets[stem] = set
+			letters[hashOfLetters(stem)] = true
+		}
+		switch {
+		case at.year > 0:
+			if set.newest.compareDate(&at) < 0 {
+				set.newest = at
+			}
+		case path.state == statePlain && !at.known():
+			set.undated, set.copied = append(set.undated, file), true
+		}
+	}
+	if len(sets) == 0 {
+		return nil
+	}
+	for _, file := range files {
+		if !letters[hashOfLetters(stemOf(file))] {
+			continue // nearly always
+		}
+		path := readPath(file)
+		at, stem := momentOf(path.words)
+		if set := sets[stem]; set != nil && !at.known() && !path.worded {
+			set.undated = append(set.undated, file)
+		}
+	}
+	times := map[string]string{}
+	for _, set := range sets {
+		for _, file := range set.undated {
+			at := modified(file).UTC()
+			day := moment{year: at.Year(), month: int(at.Month()), day: at.Day()}
+			if at.Year() > firstYear && (set.copied && len(set.undated) > 1 || day.compareDate(&set.newest) < 0) {
+				times[file] = at.Format(fileTime)
+			}
+		}
+	}
+	return times
+}
+
+// A fileSet is the files whose names have one stem.
+type fileSet struct {
+	newest  moment   // date in the names
+	undated []string // without a date, a version or a word that says a state
+	copied  bool     // one of them is a copy
+}
+
+// hashOfLetters returns a hash of the letters and digits of a path: that of a stem is that of a path
+// that has no more words.
+func hashOfLetters(path string) uint64 {
+	h := uint64(fnvStart)
+	for i := range len(path) {
+		if path[i] >= utf8.RuneSelf {
+			path = plainText(path)
+			break
+		}
+	}
+	for _, r := range path {
+		if r >= 'A' && r <= 'Z' {
+			r |= 0x20
+		}
+		if r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			h = (h ^ uint64(r)) * fnvPrime
+		}
+	}
+	return h
 }

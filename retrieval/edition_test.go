@@ -1,21 +1,23 @@
 package retrieval
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // setOf returns candidates of one base with the given documents: an id and, after a space, what its
 // front matter says.
-func setOf(documents ...string) (set []*candidate) {
+func setOf(documents ...string) (set []*dossier) {
 	for _, of := range documents {
 		doc, attributes, _ := strings.Cut(of, " {")
 		if attributes != "" {
 			attributes = "{" + attributes
 		}
 		e := editionOf(Label{Doc: []byte(doc), Name: []byte("policy"), Attributes: []byte(attributes)})
-		set = append(set, &candidate{dossier: dossier{edition: e, place: placeInTime{moment: e.time, state: e.state}}})
+		set = append(set, &dossier{edition: e, place: placeInTime{moment: e.time, state: e.state, modified: e.modified}})
 	}
 	setCurrent(set)
 	return set
@@ -42,6 +44,8 @@ func TestEditions(t *testing.T) {
 		"请假制度旧版.md|请假制度.md|请假制度最新版.md",
 		"policy-2024.md|policy.md {\"sidenote_date\":\"2025-01-01\"}|policy-2026.md",
 		"v1/policy.md|v2/policy.md|v10/policy.md",
+		"policy (1).md {\"sidenote_modified\":\"2024-05-01T10:00:00Z\"}|policy.md {\"sidenote_modified\":\"2024-05-01T10:00:01Z\"}",
+		"policy.md {\"sidenote_modified\":\"2018-05-01T10:00:00Z\"}|policy-2019.md|policy-2024.md",
 	} {
 		names := strings.Split(list, "|")
 		set := setOf(names...)
@@ -67,6 +71,23 @@ func TestEditions(t *testing.T) {
 				t.Errorf("%s: stem %q, place %+v", names[i], c.edition.stem, c.place)
 			}
 		}
+	}
+}
+
+// The times of files are read where nothing else tells which of them is newer.
+func TestFileTimes(t *testing.T) {
+	at := func(year int) time.Time { return time.Date(year, 3, 1, 10, 0, 0, 0, time.FixedZone("", 3600)) }
+	files := map[string]time.Time{
+		"hr/policy.md": at(2024), "hr/Policy (1).md": at(2025), "hr/policy-old.md": at(2026), // a copy
+		"leave.md": at(2018), "leave-2019.md": at(2026), "leave-2017.md": at(2026), // not the present one
+		"pay.md": at(2026), "pay-2019.md": at(2026), // the present one, whatever its file says
+		"single (1).md": at(2024), "other.md": at(2024), "other.txt": at(2024),
+		"embedded.md": {}, "embedded copy.md": {}, "it/policy.md": at(2024),
+	}
+	got := FileTimes(slices.Sorted(maps.Keys(files)), func(file string) time.Time { return files[file] })
+	want := map[string]string{"hr/policy.md": "2024-03-01T09:00:00Z", "hr/Policy (1).md": "2025-03-01T09:00:00Z", "leave.md": "2018-03-01T09:00:00Z"}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

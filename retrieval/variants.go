@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Two texts whose terms are nearly the same are duplicates if nothing distinguishes them, see
@@ -212,7 +213,7 @@ func (s *selection) setKeys() error {
 	if err := s.readPlain(stems); err != nil {
 		return err
 	}
-	sets := map[documentKey][]*candidate{}
+	sets := map[documentKey][]*dossier{}
 	for _, c := range s.ranked {
 		e := c.edition
 		if e == nil {
@@ -223,8 +224,8 @@ func (s *selection) setKeys() error {
 		} else if e.title != "" {
 			c.key = documentKey{c.knowledge, e.title}
 		}
-		if c.place = (placeInTime{moment: e.time, state: e.state}); c.key.name != "" {
-			sets[c.key] = append(sets[c.key], c)
+		if c.place = (placeInTime{moment: e.time, state: e.state, modified: e.modified}); c.key.name != "" {
+			sets[c.key] = append(sets[c.key], &c.dossier)
 		}
 	}
 	for _, set := range sets {
@@ -264,17 +265,30 @@ func (s *selection) readPlain(stems map[documentKey]bool) error {
 }
 
 // setCurrent finds the present version among the documents of one name.
-func setCurrent(set []*candidate) {
-	dated, numbered, first := false, false, false
+func setCurrent(set []*dossier) {
+	var newest moment
+	numbered, first := false, false
 	for _, c := range set {
 		at := &c.edition.time
-		dated, numbered = dated || at.year > 0, numbered || at.version != ""
+		if newest.compareDate(at) < 0 {
+			newest = *at
+		}
+		numbered = numbered || at.version != ""
 		first = first || at.version != "" && compareVersions(at.version, "2") < 0
 	}
 	for _, c := range set {
-		if p := &c.place; p.state != stateOld && p.year == 0 && p.version == "" {
-			p.current = dated || numbered && first
+		p := &c.place
+		if p.state == stateOld || p.year > 0 || p.version != "" {
+			continue
 		}
+		if at, err := time.Parse(fileTime, p.modified); err == nil && newest.year > 0 {
+			day := moment{year: at.Year(), month: int(at.Month()), day: at.Day()}
+			if day.compareDate(&newest) < 0 {
+				p.setDate(day)
+				continue
+			}
+		}
+		p.current = newest.year > 0 || numbered && first
 	}
 }
 

@@ -255,7 +255,7 @@ func (r *momentReader) versionWord() int {
 	default:
 		return 0
 	}
-	if r.version != "" || r.number(1, 1, 4) == 0 && r.word(1) != "0" {
+	if r.version != "" || r.number(1, 1, 5) == 0 && r.word(1) != "0" {
 		return 0
 	}
 	n := 2

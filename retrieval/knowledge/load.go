@@ -43,11 +43,12 @@ func load(ctx context.Context, source *folder.Source, f folder.Folder, deps Deps
 	}
 	b := newBuild(f.ID, deps, len(files))
 	b.account.Report.Skipped = skipped
+	times := source.Times(files)
 	return b.run(ctx, func(ctx context.Context, i int) ([]chunk.Document, *folder.Skip) {
 		documents, skip := source.Read(ctx, files[i], deps.PDF)
 		for j, d := range documents {
 			var notes []folder.Note
-			documents[j], notes = rules.Apply(files[i], d)
+			documents[j], notes = rules.Apply(files[i], d, times[files[i]])
 			b.account.Note(notes...)
 		}
 		return documents, skip

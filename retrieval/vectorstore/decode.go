@@ -194,6 +194,9 @@ func timeOf(attributes map[string]json.RawMessage) string {
 			}
 		}
 	}
+	if raw, ok := attributes[retrieval.FileTimeAttribute]; ok {
+		told[retrieval.FileTimeAttribute] = raw
+	}
 	text, err := json.Marshal(told)
 	if err != nil || len(told) == 0 || len(text) > maxTime {
 		return ""

@@ -58,8 +58,9 @@ func NewRules(f Folder) (r Rules, err error) {
 }
 
 // Apply returns a document of a file with its attributes, as chunk.Attribute returns them. Each
-// key has the value from the strongest source that contains it. The notes name what was left out.
-func (r Rules) Apply(file string, d chunk.Document) (_ chunk.Document, notes []Note) {
+// key has the value from the strongest source that contains it. modified is the time of the file if
+// it matters, see Source.Times. The notes name what was left out.
+func (r Rules) Apply(file string, d chunk.Document, modified string) (_ chunk.Document, notes []Note) {
 	note := func(err error) { notes = append(notes, Note{Document: d.ID, Reason: err.Error()}) }
 	sources := []map[string]any{r.constants, nil, r.ofRecord(d.Attributes), nil}
 	if r.path != nil {
@@ -73,6 +74,12 @@ func (r Rules) Apply(file string, d chunk.Document) (_ chunk.Document, notes []N
 		}
 	}
 	said := versionAttributes(d)
+	if modified != "" {
+		if said == nil {
+			said = map[string]any{}
+		}
+		said[retrieval.FileTimeAttribute] = modified
+	}
 	d.Attributes = nil
 	taken := map[string]bool{} // keys seen so far; a key whose value was left out is not taken from a weaker source
 	crowd := 0                 // attributes beyond the limit
@@ -125,6 +132,12 @@ func versionAttributes(d chunk.Document) map[string]any {
 		}
 	}
 	return said
+}
+
+// Timed returns the name of the rules for files whose time matters.
+func (r Rules) Timed() [RulesBytes]byte {
+	name := sha256.Sum256(append([]byte("sidenote file times "), r.Name[:]...))
+	return [RulesBytes]byte(name[:])
 }
 
 // ofRecord returns a record's own attributes without the names in the path pattern: a file whose

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
@@ -105,4 +107,16 @@ func (s *Source) files(ctx context.Context, folder Folder, p *pdf.Reader, enter 
 	err = w.run(ctx)
 	s.asked = w.asked
 	return w.files, w.skipped, err
+}
+
+// Times returns the times of those files of the source that tell which version of a document is
+// newer, see retrieval.FileTimes.
+func (s *Source) Times(files []string) map[string]string {
+	return retrieval.FileTimes(files, func(file string) time.Time {
+		info, err := fs.Stat(s.FS, file)
+		if err != nil {
+			return time.Time{}
+		}
+		return info.ModTime()
+	})
 }

@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/folder"
@@ -117,4 +119,32 @@ func TestSyncTwins(t *testing.T) {
 	check("other.txt|page.html|page.txt same as page.html")
 	f.must(os.Remove(filepath.Join(f.path, "page.html")))
 	check("other.txt|page.txt")
+}
+
+// The time of a file and its copy is read as long as there is a copy.
+func TestSyncFileTimes(t *testing.T) {
+	f := newFolder(t, map[string]string{"policy.md": "Eight weeks.", "other.md": "An owl."})
+	l := opened(t, t.TempDir(), library.Options{})
+	at := time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC)
+	check := func(written int, want string) {
+		t.Helper()
+		report := f.sync(l)
+		var got []string
+		c := l.Base("kb").Content()
+		for i := range c.Documents() {
+			d := c.DocumentAt(i)
+			got = append(got, fmt.Sprint(d.ID, " ", d.Attributes[retrieval.FileTimeAttribute]))
+		}
+		if strings.Join(got, "|") != want || report.Written != written {
+			t.Errorf("%q, %d written; want %q, %d", got, report.Written, want, written)
+		}
+	}
+	f.must(os.Chtimes(filepath.Join(f.path, "policy.md"), at, at))
+	check(2, "other.md <nil>|policy.md <nil>")
+	f.write("policy (1).md", "Ten weeks.")
+	f.must(os.Chtimes(filepath.Join(f.path, "policy (1).md"), at.Add(time.Hour), at.Add(time.Hour)))
+	check(2, "other.md <nil>|policy (1).md 2024-05-01T11:00:00Z|policy.md 2024-05-01T10:00:00Z")
+	check(0, "other.md <nil>|policy (1).md 2024-05-01T11:00:00Z|policy.md 2024-05-01T10:00:00Z")
+	f.must(os.Remove(filepath.Join(f.path, "policy (1).md")))
+	check(1, "other.md <nil>|policy.md <nil>")
 }

@@ -113,6 +113,7 @@ type syncing struct {
 	remarks map[string]store.Remark  // by source
 	seen    map[string]bool          // ids of documents in the files
 	names   map[string]bool          // names of the files
+	times   map[string]string        // see retrieval.FileTimes
 	sources []uint64                 // keys of the files that have documents
 	writer  index.Writer
 	wrote   bool
@@ -133,6 +134,7 @@ func (s *syncing) run(ctx context.Context, progress func(folder.Progress)) error
 	for _, name := range files {
 		s.names[name] = true
 	}
+	s.times = s.source.Times(files)
 	for k, err := range s.l.currentStore().Known(ctx, s.b.ID()) {
 		if err != nil {
 			return err
@@ -219,7 +221,7 @@ func (s *syncing) flush(ctx context.Context) error {
 // forget releases what is not needed once everything is written: refreshing the base needs the
 // memory.
 func (s *syncing) forget() {
-	s.known, s.ids, s.remarks, s.seen, s.names, s.sources, s.writer = nil, nil, nil, nil, nil, nil, index.Writer{}
+	s.known, s.ids, s.remarks, s.seen, s.names, s.times, s.sources, s.writer = nil, nil, nil, nil, nil, nil, nil, index.Writer{}
 	s.l.reader.deps.Memory.Return()
 }
 
@@ -306,6 +308,9 @@ func (s *syncing) files(ctx context.Context, names []string) error {
 // look determines whether a file must be read.
 func (s *syncing) look(name string) *syncFile {
 	f := &syncFile{name: name, as: read{reader: s.l.reader.readers[s.source.Format(name)], rules: s.rules.Name}}
+	if s.times[name] != "" { // read again when it begins to matter or ceases to
+		f.as.rules = s.rules.Timed()
+	}
 	info, err := fs.Stat(s.source.FS, name)
 	if err != nil {
 		return f // reading it reports the error
@@ -511,7 +516,7 @@ func (s *syncing) cut(f *syncFile, d chunk.Document) {
 		f.modified = time.Time{} // as above: the other file may disappear
 		return
 	}
-	d, notes := s.rules.Apply(f.name, d)
+	d, notes := s.rules.Apply(f.name, d, s.times[f.name])
 	f.notes = append(f.notes, notes...)
 	hash := f.as.hash(d.Digest())
 	known, ok := s.ids[d.ID]
