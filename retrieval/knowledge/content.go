@@ -29,6 +29,7 @@ type Content struct {
 	sorted    func() []index.DocumentRef // the documents by id; sorts them once
 	summary   func() []index.Attribute   // likewise
 	filters   filterCache
+	timeline  timeline
 
 	grammarOnce sync.Once
 	grammar     *grammar // see compounding

@@ -376,23 +376,40 @@ func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Te
 	if err != nil {
 		return err
 	}
-	res.Degraded, res.EmbedFailure = degraded, found.why
-	hits := slices.Grow(res.Hits, len(found.hits))[:len(found.hits)]
-	for i, h := range found.hits {
-		hits[i] = retrieval.Hit{At: place(h.Ref), Base: e.base(h.Ref), Score: h.Score}
-		if found.arms != nil {
-			by := &found.arms[i]
-			hits[i].Arm, hits[i].ByArm = by.arm, retrieval.ArmScores{Words: float32(by.words), Vector: float32(by.cosine)}
+	res.Degraded, res.EmbedFailure, res.Floor = degraded, found.why, found.floor
+	res.Hits = e.hitsOf(&found, res.Hits)
+	crowd, only := e.newest(res.Hits, q.Settings.NumCandidates, allowed)
+	if only != nil {
+		newest, _, err := e.look(ctx, terms, asked, leastNewest, only, nil)
+		if err != nil {
+			return err
 		}
+		found.include(&newest)
+		res.Hits = e.hitsOf(&found, res.Hits)
+	}
+	if len(crowd) > 0 && e.answers(terms, crowd) {
+		res.Floor = min(res.Floor, rest*res.Hits[0].Score)
 	}
 	if e.rooms != nil {
 		e.rooms.Put(room)
 	}
-	e.content.segments.Mark(hits)
-	res.Hits, res.Floor = hits, found.floor
 	res.Texts = &hitTexts{extent: *e, encoding: q.Encoding}
-	res.Retrieved, res.Unique = len(hits), len(hits)
+	res.Retrieved, res.Unique = len(res.Hits), len(res.Hits)
 	return nil
+}
+
+// hitsOf returns what was found as marked hits, in the memory of hits.
+func (e *extent) hitsOf(f *found, hits []retrieval.Hit) []retrieval.Hit {
+	hits = slices.Grow(hits[:0], len(f.hits))[:len(f.hits)]
+	for i, h := range f.hits {
+		hits[i] = retrieval.Hit{At: place(h.Ref), Base: e.base(h.Ref), Score: h.Score}
+		if f.arms != nil {
+			by := &f.arms[i]
+			hits[i].Arm, hits[i].ByArm = by.arm, retrieval.ArmScores{Words: float32(by.words), Vector: float32(by.cosine)}
+		}
+	}
+	e.content.segments.Mark(hits)
+	return hits
 }
 
 // borrowRoom returns an unused buffer for hits.
