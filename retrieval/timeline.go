@@ -5,14 +5,21 @@ import (
 	"slices"
 )
 
-// leastCrowd is the number of versions from which a Timeline knows a document: fewer do not crowd the
-// newest one out of the candidates.
-const leastCrowd = 8
+const (
+	// leastCrowd is the number of versions that crowd the newest one out of the candidates.
+	leastCrowd = 8
+	// leastVersions is the number of versions from which a Timeline knows a document.
+	leastVersions = 3
+	// crowdPart is the divisor for the part of a base from which versions of a document make its
+	// words common.
+	crowdPart = 4
+)
 
 // A Timeline knows the newest versions of documents that have many. What documents say they supersede
 // is not part of it.
 type Timeline struct {
 	stems, titles map[documentKey][]version // newest first
+	documents     int
 }
 
 // A version is a document of a Timeline.
@@ -44,7 +51,7 @@ func NewTimeline(labels iter.Seq2[string, Label]) *Timeline {
 		}
 		number++
 	}
-	number = 0
+	t.documents, number = number, 0
 	for base, label := range labels {
 		if letters[hashOfLetters(stemOf(string(label.Doc)))] {
 			e := editionOf(label)
@@ -56,7 +63,7 @@ func NewTimeline(labels iter.Seq2[string, Label]) *Timeline {
 	}
 	for _, sets := range []map[documentKey][]version{t.stems, t.titles} {
 		for key, set := range sets {
-			if len(set) < leastCrowd {
+			if len(set) < leastVersions {
 				delete(sets, key)
 				continue
 			}
@@ -85,6 +92,25 @@ func (t *Timeline) Newest(base string, label Label, allowed func(number int) boo
 		}
 	}
 	return 0, false
+}
+
+// Common yields the numbers of the documents whose words are common because their versions are a
+// quarter of all documents.
+func (t *Timeline) Common() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, sets := range []map[documentKey][]version{t.stems, t.titles} {
+			for _, set := range sets {
+				if crowdPart*len(set) < t.documents {
+					continue
+				}
+				for _, v := range set {
+					if !yield(v.number) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // Crowded returns the indices of hits, best first, whose texts are near to so many others that further

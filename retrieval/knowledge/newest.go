@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"sidenote/retrieval"
@@ -21,7 +22,8 @@ const leastNewest = 8
 type timeline struct {
 	once      sync.Once
 	of        *retrieval.Timeline
-	documents []bm25.Ref // the first text of each, by number
+	documents []bm25.Ref    // the first text of each, by number
+	common    []bm25.Bitmap // by segment: the texts of documents whose words their versions make common
 }
 
 // timeline returns the versions of the documents.
@@ -42,16 +44,28 @@ func (e *extent) timeline() *timeline {
 				break
 			}
 		}
-		t.of = retrieval.NewTimeline(labels)
+		t.of, t.common = retrieval.NewTimeline(labels), make([]bm25.Bitmap, len(segments))
+		for number := range t.of.Common() {
+			span := segments.Span(t.documents[number])
+			t.common[span.Segment].AddRange(span.First, span.End)
+		}
 	})
 	return t
 }
 
+// smallBase is the number of documents up to which versions of one are likely to be many of them.
+const smallBase = 1000
+
 // newest returns those hits that are versions of documents of which hits, at most k, may lack some,
 // and the texts of the newest versions that they lack; nil if they lack none.
 func (e *extent) newest(hits []retrieval.Hit, k int, allowed []bm25.Bitmap) (crowd []bm25.Ref, only []bm25.Bitmap) {
+	for _, h := range hits[:min(len(hits), witnesses)] {
+		if ref := refOf(h.At); !h.Undated && e.content.documents <= smallBase && e.timeline().common[ref.Segment].Has(ref.Text) {
+			crowd = append(crowd, ref)
+		}
+	}
 	if len(hits) < k {
-		return nil, nil
+		return crowd, nil
 	}
 	segments := e.content.segments
 	for _, i := range retrieval.Crowded(hits) {
@@ -89,19 +103,23 @@ const (
 )
 
 // answers reports whether one of some versions of a document contains most words of the question.
-// Their words are not rare, since the other versions have them, too: the floor says nothing there.
+// Their words are not rare, since the other versions have them, too: the floor says nothing there. A
+// number that the text lacks may name the version; then one other word is enough.
 func (e *extent) answers(terms []bm25.Term, crowd []bm25.Ref) bool {
 	return slices.ContainsFunc(crowd, func(ref bm25.Ref) bool {
-		with, of := 0, 0
+		with, of, least := 0, 0, leastWords
 		for _, t := range terms {
-			if _, conversational := analysis.Topicality(t.Text); conversational {
-				continue
-			}
-			if of++; e.content.index.Has(ref, t.Text) {
-				with++
+			_, conversational := analysis.Topicality(t.Text)
+			switch has := e.content.index.Has(ref, t.Text); {
+			case has && !conversational:
+				with, of = with+1, of+1
+			case !has && strings.ContainsAny(t.Text, "0123456789"):
+				least = 1
+			case !conversational:
+				of++
 			}
 		}
-		return with >= leastWords && float64(with) >= leastShare*float64(of)
+		return with >= least && float64(with) >= leastShare*float64(of)
 	})
 }
 
