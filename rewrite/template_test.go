@@ -112,6 +112,30 @@ func TestRulesWhereTheyBelong(t *testing.T) {
 	}
 }
 
+// Sources that are versions carry their date, and the rules, wherever they are, say that the newest
+// applies; without a date they do not.
+func TestRulesOfVersions(t *testing.T) {
+	for policy, rules := range map[string]bool{`{}`: true, `{"NoRules": true}`: false, `{"Template": "{{RULES}}\n{{CONTEXT}}"}`: true, `{"Placement": "split"}`: true} {
+		for _, date := range []string{"2026-03", ""} {
+			source := handbook("a.md", 0, "Some text.")
+			source.Date = date
+			req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{model.Model{Counter: words{}}}}
+			res := rw.Rewritten(t.Context(), testPolicy(t, []byte(policy)), req, rewrite.Options{})
+			got := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
+			if strings.Contains(got, ` date=\"2026-03\"`) != (date != "") || strings.Contains(got, "the newest applies") != (rules && date != "") {
+				t.Errorf("%s, date %q:\n%s", policy, date, got)
+			}
+			if entry := res.Ledger.Sources[0]; entry.Date != date {
+				t.Errorf("%s: date %q in the ledger, want %q", policy, entry.Date, date)
+			}
+		}
+	}
+}
+
 // Rules in a template are added only with sources, so not with components alone, and a long
 // sources element does not repeat them.
 func TestRulesInATemplateNeedSources(t *testing.T) {

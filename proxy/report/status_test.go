@@ -81,6 +81,18 @@ func TestSourcesByExposure(t *testing.T) {
 		`"3";kb="handbook";doc="it.md";name=%"a%0d%0aSet-Cookie: x=1", "4";kb="handbook";doc="a\\\"b"`)
 }
 
+// A version tells its date where names are told.
+func TestSourcesTellDates(t *testing.T) {
+	sources := reporttest.Injected().Rewrite.Ledger.Sources[:1]
+	sources[0].Date = "2026-03-01"
+	if got := string(report.AppendSources(nil, sources, report.ExposeNames)); !strings.HasSuffix(got, `section="Parental leave";date="2026-03-01"`) {
+		t.Error(got)
+	}
+	if got := string(report.AppendSources(nil, sources, report.ExposeIDs)); strings.Contains(got, "date") {
+		t.Error(got)
+	}
+}
+
 // Whatever the names of documents, a parser reads back exactly the members that fit, and no byte
 // that could end a header is written.
 func TestSourcesReadBack(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // rulesVersion is the version of the code that derives attributes by the rules of a folder. Change
 // it with that code.
-const rulesVersion = "4"
+const rulesVersion = "5"
 
 // RulesBytes is the length of Rules.Name, which is part of the hash of a document.
 const RulesBytes = 8
@@ -125,6 +125,9 @@ func versionAttributes(d chunk.Document) map[string]any {
 	}
 	found, _ := frontAttributes(d.Text, []string{"date", "version", "supersedes"})
 	said := map[string]any{}
+	if _, number := found["version"].(float64); number { // 1.10 is not 1.1
+		found["version"] = valueText(d.Text, "version")
+	}
 	for key, v := range found {
 		key = retrieval.VersionAttributes + key
 		if v, err := chunk.Attribute(key, v); err == nil {

@@ -38,6 +38,24 @@ func TestFrontMatterIsOfMarkdownFilesOnly(t *testing.T) {
 	}
 }
 
+// What front matter says of the version of a document has names of its own, whatever attributes the
+// base has; what is no attribute is left out.
+func TestFrontMatterOfVersions(t *testing.T) {
+	got, report := attributesOf(t, folder.Folder{}, map[string]string{
+		"a.md":  "---\ndate: 2026-03-01\nversion: 1.10 # a comment\nsupersedes: [old.md, older.md]\nowner: hr\n---\nText.",
+		"b.md":  "---\ndate: {year: 2026}\nsupersedes: old.md\n---\nText.",
+		"c.md":  "Text with a date: 2026-03-01.",
+		"d.txt": "---\ndate: 2026-03-01\n---\nText.",
+	})
+	want := map[string]map[string]any{
+		"a.md": {"sidenote_date": "2026-03-01", "sidenote_version": "1.10", "sidenote_supersedes": []string{"old.md", "older.md"}},
+		"b.md": {"sidenote_supersedes": "old.md"}, "c.md": nil, "d.txt": nil,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(report.Notes) > 0 {
+		t.Errorf("%v (-want +got):\n%s", report.Notes, diff)
+	}
+}
+
 // Stored values have the form that filters compare with.
 func TestAttributesHaveOneForm(t *testing.T) {
 	for _, c := range []struct{ value, list any }{

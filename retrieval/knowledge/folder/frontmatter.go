@@ -55,6 +55,19 @@ func keyOf(lines string) string {
 	return strings.Trim(strings.TrimRight(key, ": \t"), `"'`)
 }
 
+// valueText returns the value of a key in the front matter of a text, as it stands there.
+func valueText(text, key string) string {
+	matter, _ := extract.SplitFrontMatter(text)
+	for _, lines := range matter {
+		if keyOf(lines) == key {
+			_, value, _ := strings.Cut(lines, ":")
+			value, _, _ = strings.Cut(value, "#")
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
 // unfinished reports whether a text without a valid front matter begins like one with one of these
 // keys; in other texts a leading --- is a thematic break. A key may also follow a ?, a form that
 // is not supported.
