@@ -242,7 +242,7 @@ func Encode(k Key, r retrieval.Result) []byte {
 	}
 	b, bodyAt := seal(b, k)
 	e := encoder{floor: r.Floor}
-	b = retrieval.AppendFloat(b, r.Floor)
+	b = retrieval.AppendFloat(retrieval.AppendFloat(b, r.Floor), r.Least)
 	b = appendCount(b, len(r.Sources), r.Sources == nil)
 	for i := range r.Sources {
 		b = e.source(b, &r.Sources[i])
@@ -271,7 +271,7 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 	}
 	d := decoder{BinaryReader: retrieval.BinaryReader{Rest: string(body)}} // one copy, which all strings of the result share
 	var r retrieval.Result
-	r.Floor = d.Float()
+	r.Floor, r.Least = d.Float(), d.Float()
 	d.floor = r.Floor
 	if n, ok := d.Count(minSource); ok {
 		r.Sources = make([]retrieval.Source, n)

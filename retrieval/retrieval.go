@@ -210,6 +210,7 @@ type Result struct {
 	Excluded ExcludedList // candidates that are not sources; from a pipeline only, never from an engine
 	Bases    []Ref        // bases that were searched, with the generation searched
 	Floor    float64      // of an engine: its calibrated minimum score; 0: none
+	Least    float64      // of an engine: minimum score of sources beside Floor, as the best one scores far more; 0: none
 	Reason   Reason       // why it is empty or incomplete
 	Partial  bool         // a base was late or failed; never cached as a complete answer
 	Cache    CacheState

@@ -35,6 +35,9 @@ func (s *selection) rank(answers []answer) error {
 			c := &s.candidates[first+i]
 			c.at, c.further = first+i, further
 			c.relevance, c.threshold = Relevance(c.own, a.Floor), s.settings.threshold(c.knowledge, a.Floor)
+			if c.threshold == a.Floor && s.reranking == nil { // a Reranker judges all
+				c.threshold = max(c.threshold, a.Least)
+			}
 			if !hasFloor(a.Floor) {
 				c.beyond = c.own
 			}

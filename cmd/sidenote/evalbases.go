@@ -47,7 +47,7 @@ func (c *evalCmd) ofCollection(a *app, e *evaluation, show *terminal.Progress) (
 			closing()
 		}
 	}()
-	embeds := slices.ContainsFunc(policy.Rewrite.Knowledge, func(id string) bool { return cfg.Knowledge[config.Name(id)].Embed })
+	embeds := len(policy.Rewrite.Knowledge) == 0 || slices.ContainsFunc(policy.Rewrite.Knowledge, func(id string) bool { return cfg.Knowledge[config.Name(id)].Embed })
 	cfg = config.WithSingleBase(cfg, scratchBase, c.Data, embeds)
 	cfg.Redis, cfg.State = config.Redis{}, config.State{Path: c.State}
 	used := new(evalUsage)

@@ -166,7 +166,7 @@ func TestDemoSaysWhereToLook(t *testing.T) {
 	if _, body := browse(t, "GET", address[1]+"/"+address[2], "", ""); !strings.Contains(body, "cache=miss") || !strings.Contains(body, "leave.md") {
 		t.Errorf("the page of the request: %s", body)
 	}
-	if _, body := browse(t, "GET", address[1]+"/requests", "", ""); strings.Count(body, `title="injected; sources=6; `) != 2 {
+	if _, body := browse(t, "GET", address[1]+"/requests", "", ""); strings.Count(body, `title="injected; sources=4; `) != 2 {
 		t.Error(body)
 	}
 }

@@ -62,6 +62,9 @@ func baseLine(b explain.Base) string {
 		if e.DenseWeight != nil {
 			line += fmt.Sprintf(", dense weight %.2f", *e.DenseWeight)
 		}
+		if e.Useless() {
+			line += " (vectors are not used)"
+		}
 	}
 	if b.Path != "" {
 		line += "  " + terminal.Clean(b.Path)

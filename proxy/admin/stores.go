@@ -37,6 +37,7 @@ const (
 	attrKnowledge = "sidenote_knowledge" // id of the base
 	attrScore     = "sidenote_score"     // score of the engine
 	attrSketch    = "sidenote_sketch"    // retrieval.Source.Sketch in base64
+	attrArm       = "sidenote_arm"       // of the base's own search, if it has several
 
 	attrJoint = "sidenote_joint" // in a store's metadata: it takes a jointSearch
 )

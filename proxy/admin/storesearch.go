@@ -89,7 +89,8 @@ type storePage struct {
 
 // A jointAnswer says how a jointSearch went.
 type jointAnswer struct {
-	Bases       []explain.Searched `json:"bases"` // that were searched
+	Bases       []explain.Searched `json:"bases"`           // that were searched
+	Least       float64            `json:"least,omitempty"` // retrieval.Result.Least
 	Reason      string             `json:"reason,omitempty"`
 	Partial     bool               `json:"partial,omitempty"`
 	Provisional bool               `json:"provisional,omitempty"`
@@ -183,7 +184,7 @@ func (j *jointSearch) setOn(q *retrieval.Query) {
 
 func jointAnswerOf(res *retrieval.Result) *jointAnswer {
 	a := &jointAnswer{
-		Bases: []explain.Searched{}, Reason: string(res.Reason), Partial: res.Partial, Provisional: res.Provisional,
+		Bases: []explain.Searched{}, Least: res.Least, Reason: string(res.Reason), Partial: res.Partial, Provisional: res.Provisional,
 		Degraded: string(res.Degraded), Embed: string(res.EmbedFailure),
 	}
 	for _, ref := range res.Bases {
@@ -270,6 +271,9 @@ func hitsOf(res *retrieval.Result, stores map[string]explain.Store, filter *filt
 		}
 		if joint {
 			attributes[attrKnowledge], attributes[attrScore] = src.Knowledge, src.Score
+			if src.Arm != retrieval.ArmNone {
+				attributes[attrArm] = src.Arm
+			}
 			attributes[attrSketch] = base64.StdEncoding.EncodeToString([]byte(src.Sketch))
 		}
 		hits = append(hits, storeHit{

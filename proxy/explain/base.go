@@ -48,6 +48,9 @@ type Embeddings struct {
 	DenseWeight *float64 `json:"dense_weight"`
 }
 
+// Useless reports whether the vectors were measured to add nothing to words.
+func (e *Embeddings) Useless() bool { return e.DenseWeight != nil && *e.DenseWeight == 0 }
+
 // An Ingest is the progress of reading a folder, and the result of the last run.
 type Ingest struct {
 	Runs    int           `json:"runs"` // completed runs

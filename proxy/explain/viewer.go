@@ -18,12 +18,14 @@ type Knowledge struct {
 	Tenants    *tenant.Directory
 	Bases      func() []string       // returns the ids of all bases
 	Thresholds []retrieval.Threshold // of all bases, for searches without a tenant
-	Retriever  retrieval.Retriever   // as used by requests
-	Reader     retrieval.Reader
-	Stores     Stores                                             // nil: the content of bases is unknown
-	Planners   *proxy.Planners                                    // nil: no planning, reranking or grading
-	Model      func(name string) model.Model                      // counts the tokens of texts that are read
-	Describe   func(ctx context.Context, id string) (Base, error) // describes a base
+	// Hybrid has the DenseWeight and the Fusion of searches without a tenant.
+	Hybrid    retrieval.Settings
+	Retriever retrieval.Retriever // as used by requests
+	Reader    retrieval.Reader
+	Stores    Stores                                             // nil: the content of bases is unknown
+	Planners  *proxy.Planners                                    // nil: no planning, reranking or grading
+	Model     func(name string) model.Model                      // counts the tokens of texts that are read
+	Describe  func(ctx context.Context, id string) (Base, error) // describes a base
 
 	// Explainer explains the scores of the embedded bases for a query; may be nil.
 	Explainer func(ctx context.Context, q retrieval.Query) (retrieval.Explained, error)
@@ -42,7 +44,7 @@ type Viewer struct {
 func (k *Knowledge) Viewer(tenant *string) (Viewer, error) {
 	if tenant == nil {
 		settings := retrieval.DefaultSettings()
-		settings.Thresholds = k.Thresholds
+		settings.Thresholds, settings.DenseWeight, settings.Fusion = k.Thresholds, k.Hybrid.DenseWeight, k.Hybrid.Fusion
 		return Viewer{Bases: k.Bases(), Settings: settings}, nil
 	}
 	p, err := PolicyOf(k.Tenants, *tenant)

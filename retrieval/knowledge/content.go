@@ -44,7 +44,7 @@ type ContentOptions struct {
 	Before     *Content                 // the previous, similar content of the same base; may be nil
 	Saved      []byte                   // if Before is nil: what Content.Calibration returned in another process
 	Probes     [][]float32              // the vectors of Probes(), to calibrate cosines; nil if unknown
-	Trials     [][]float32              // the vectors of Trials(segments), to measure the weight of vectors; nil if unknown
+	Trials     [][]float32              // the vectors of TrialTexts(segments), to measure the weight of vectors; nil if unknown
 }
 
 // NewContent makes a Content of the live documents in segments.
@@ -74,7 +74,7 @@ func openVectors(ctx context.Context, c *Content) error {
 		if c.floor.cosines, err = e.measureCosines(ctx, c.options.Probes); err != nil || c.options.Trials == nil {
 			return err
 		}
-		c.weight, c.weighed, err = e.measureWeight(Trials(c.segments), c.options.Trials)
+		c.weight, c.weighed, err = measureWeight(ctx, Trials(c.segments), c.options.Trials)
 		return err
 	})
 	if damage := c.segments.Embeddings().Damage(err); damage != nil {

@@ -82,7 +82,7 @@ func EmbeddedGeneration(documents string, space retrieval.Space, segments index.
 		parts = append(parts, "without probes")
 	}
 	if trials != nil {
-		parts = append(parts, "with trials 1")
+		parts = append(parts, "with trials 2")
 	}
 	sum := sha256.Sum256(chunk.Fields(parts...))
 	return hex.EncodeToString(sum[:])

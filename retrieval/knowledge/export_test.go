@@ -142,8 +142,8 @@ func Embed(ctx context.Context, deps Deps, vector func(passage string) []float32
 	for _, p := range Probes() {
 		o.Probes = append(o.Probes, vector(p))
 	}
-	for _, trial := range Trials(segments) {
-		o.Trials = append(o.Trials, vector(trial.Question))
+	for _, text := range TrialTexts(segments) {
+		o.Trials = append(o.Trials, vector(text))
 	}
 	return NewContent(ctx, segments, o)
 }
@@ -156,3 +156,13 @@ const Fewest = leastTrials
 
 // MostCorrected is the most words of a question that are corrected.
 const MostCorrected = mostCorrected
+
+// CosineFloor returns the measured cosines of noise and of the least answer.
+func (c *Content) CosineFloor() (noise, answer float64) {
+	return c.floor.cosines.noise, c.floor.cosines.answer
+}
+
+// MeasureWeight returns the weight of vectors, from those of TrialTexts.
+func MeasureWeight(ctx context.Context, trials []Trial, vectors [][]float32) (weight float64, ok bool, err error) {
+	return measureWeight(ctx, trials, vectors)
+}

@@ -390,6 +390,9 @@ func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Te
 	if len(crowd) > 0 && e.answers(terms, crowd) {
 		res.Floor = min(res.Floor, rest*res.Hits[0].Score)
 	}
+	if found.arms == nil && len(res.Hits) > 0 {
+		res.Least = e.least(res.Hits[0].Score)
+	}
 	if e.rooms != nil {
 		e.rooms.Put(room)
 	}
@@ -410,6 +413,14 @@ func (e *extent) hitsOf(f *found, hits []retrieval.Hit) []retrieval.Hit {
 	}
 	e.content.segments.Mark(hits)
 	return hits
+}
+
+// least returns the minimum score by words beside the floor, see farBelow.
+func (e *extent) least(best float64) float64 {
+	if e.content.Chunks() < fewTexts {
+		return 0
+	}
+	return farBelow * best
 }
 
 // borrowRoom returns an unused buffer for hits.

@@ -91,6 +91,7 @@ func (a *pendingVector) await(ctx context.Context) (*dense.Question, error) {
 	var v askedVector
 	select {
 	case v = <-a.came:
+		a.came <- v // for a second search
 	case <-late:
 		v.err = fmt.Errorf("the vector of the question is late: %w", context.DeadlineExceeded)
 	case <-ctx.Done():
@@ -119,7 +120,12 @@ func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *pendingVec
 		return f, retrieval.StageEmbed, nil
 	}
 	n := min(len(hits), k)
-	f := found{hits: make([]bm25.Hit, n), arms: make([]hitScores, n), floor: e.floor.ofFused(e, terms, hits, e.trust)}
+	counted := words
+	if asked.weight == 1 {
+		counted = nil
+	}
+	f := found{hits: make([]bm25.Hit, n), arms: make([]hitScores, n)}
+	f.floor = e.floor.admit(e, terms, counted, hits, func(ref bm25.Ref) float64 { return e.trust(asked, ref) })
 	for i := range f.hits {
 		h := &hits[i]
 		f.hits[i], f.arms[i] = bm25.Hit{Ref: h.Ref, Score: h.score}, hitScores{h.arm(), h.words, h.cosine, h.weight}
@@ -146,13 +152,6 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *pendingVecto
 		if err != nil {
 			return err
 		}
-		weight := func(ref bm25.Ref) float64 {
-			if asked.weight > 0 {
-				return asked.weight
-			}
-			weight, _ := e.of(ref).content.DenseWeight()
-			return weight
-		}
 		hits, err = merge(words, vectors, func(ref bm25.Ref) (float64, error) {
 			if !x.Has(dense.Ref(ref)) {
 				return 0, nil
@@ -163,8 +162,9 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *pendingVecto
 			return err
 		}
 		for i := range hits {
-			hits[i].weight = weight(hits[i].Ref)
+			hits[i].weight = e.weight(asked, hits[i].Ref)
 		}
+		hits = slices.DeleteFunc(hits, func(h fusedHit) bool { return h.words == 0 && h.weight == 0 })
 		if asked.fusion == retrieval.FusionRanks {
 			fuseRanks(hits)
 		} else {
@@ -176,11 +176,20 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *pendingVecto
 	return hits, err
 }
 
-// trust returns how far cosines tell an answer from noise in the base of a text, from 0 to 1. It
-// is low if the model does not know the language of the base.
-func (e extent) trust(ref bm25.Ref) float64 {
+// weight returns the weight of the cosine of a text: that of the policy, or as measured for its
+// base.
+func (e extent) weight(asked *pendingVector, ref bm25.Ref) float64 {
+	if asked.weight > 0 {
+		return asked.weight
+	}
 	weight, _ := e.of(ref).content.DenseWeight()
-	return weight / retrieval.DefaultDenseWeight
+	return weight
+}
+
+// trust returns how far the cosine of a text can make it an answer, from 0 to 1. It is low if the
+// model does not know the language of the base, or the policy gives cosines a low weight.
+func (e extent) trust(asked *pendingVector, ref bm25.Ref) float64 {
+	return min(1, e.weight(asked, ref)/retrieval.DefaultDenseWeight)
 }
 
 // byVectors returns the best k texts by vector alone; none, and the stage, if the question has no
@@ -278,6 +287,11 @@ const (
 	// rest is the fraction of the floor that the other hits need once the best hit is above it: if
 	// one chunk answers, the next are likely to be about the same subject.
 	rest = 0.7
+	// farBelow is the fraction of the best score that the other hits need, so that one short right
+	// text does not bring five others that share a word with it. Of the right documents among the
+	// first six, it excludes one of 426 on Cranfield, one of 261 on SciFact and none of 380 on DRCD;
+	// of all sources 1, 8 and 32 %.
+	farBelow = 0.4
 )
 
 // calibrate measures the noise of x.

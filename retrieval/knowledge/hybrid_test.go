@@ -133,8 +133,8 @@ func TestDenseWeight(t *testing.T) {
 	}
 }
 
-// With fusion by ranks, a score is computed from the weighted ranks by words and by vector, and
-// the floor rejects non-answers as with scores.
+// With fusion by ranks, the score of an answer is computed from the weighted ranks by words and by
+// vector, which also order what the floor rejects.
 func TestFusedByRanks(t *testing.T) {
 	g := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
 	words := &knowledge.Group{Base: g.Base, Start: g.Start, Wait: g.Wait}
@@ -152,10 +152,20 @@ func TestFusedByRanks(t *testing.T) {
 	if err != nil || len(res.Sources) != len(want) || !(res.Sources[0].Score > res.Floor) {
 		t.Fatalf("%d of %d, floor %v, %v", len(res.Sources), len(want), res.Floor, err)
 	}
-	for _, s := range res.Sources {
-		if math.Abs(s.Score-want[s.Doc]) > 1e-6 {
+	below := 0
+	for i, s := range res.Sources {
+		if s.Score >= res.Floor && math.Abs(s.Score-want[s.Doc]) > 1e-6 {
 			t.Errorf("%s has %v, want %v", s.Doc, s.Score, want[s.Doc])
 		}
+		if s.Score >= res.Floor {
+			continue
+		}
+		if below++; below > 1 && want[s.Doc] > want[res.Sources[i-1].Doc] {
+			t.Errorf("%s is after %s", s.Doc, res.Sources[i-1].Doc)
+		}
+	}
+	if below == 0 || below == len(res.Sources) {
+		t.Errorf("%d of %d are below the floor", below, len(res.Sources))
 	}
 	q.Text = "tell me a joke"
 	if res, err = g.Retrieve(t.Context(), q); err != nil || len(res.Sources) > 0 && res.Sources[0].Score >= res.Floor {

@@ -3,6 +3,8 @@ package knowledge_test
 import (
 	"context"
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,20 +15,26 @@ import (
 	"sidenote/retrieval/services/servicestest"
 )
 
-// articles returns documents of three sentences, each with unique words that begin with letters.
+// articles returns documents of three sentences about one thing, which each sentence calls by another
+// name. The names begin with letters.
 func articles(letters string, n int) (list []chunk.Document) {
 	for i := range n {
 		var text strings.Builder
-		for sentence := range 3 {
-			fmt.Fprintf(&text, "Every %sarticle%d has %ssentence%d about %stopic%d. ", letters, i, letters, sentence, letters, i%5)
+		for sentence, name := range []string{"car", "auto", "vehicle"} {
+			fmt.Fprintf(&text, "Every %s has %ssentence%d about %stopic%d. ", named(letters+name, i), letters, sentence, letters, i%5)
 		}
 		list = append(list, chunk.Document{ID: fmt.Sprintf("%s%02d", letters, i), Text: text.String()})
 	}
 	return list
 }
 
-// english is a model that knows all words except those that begin with xy: texts with these have
-// almost the same vector.
+// named returns the name of the i-th thing.
+func named(name string, i int) string {
+	return name + string(rune('a'+i/26%26)) + string(rune('a'+i%26)) + "k"
+}
+
+// english is a model that knows all words, and which of them mean the same, except those that begin
+// with xy: texts with these have almost the same vector.
 func english(text string) []float32 {
 	if strings.Contains(text, "xy") {
 		v := servicestest.Vector(fmt.Sprintf("digest%d", len(text)*31+int(text[len(text)/2])*7+int(text[len(text)/3])), servicestest.Dimensions)
@@ -35,15 +43,20 @@ func english(text string) []float32 {
 		}
 		return v
 	}
-	return servicestest.Vector(text, servicestest.Dimensions)
+	return servicestest.Vector(synonyms.ReplaceAllString(text, "thing$1"), servicestest.Dimensions)
 }
 
-// spoken returns a group of bases with the vectors of english.
-func spoken(t *testing.T, bases map[string][]chunk.Document) *knowledge.Group {
+var synonyms = regexp.MustCompile(`(?:car|auto|vehicle)([a-z]{2}k)`)
+
+// spelling is a model that knows words, but not what they mean.
+func spelling(text string) []float32 { return servicestest.Vector(text, servicestest.Dimensions) }
+
+// spoken returns a group of bases with the vectors of a model.
+func spoken(t *testing.T, model func(string) []float32, bases map[string][]chunk.Document) *knowledge.Group {
 	t.Helper()
 	by := basesByID{}
 	for id, documents := range bases {
-		c, err := knowledge.Embed(t.Context(), deps(), english, documents)
+		c, err := knowledge.Embed(t.Context(), deps(), model, documents)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,17 +64,17 @@ func spoken(t *testing.T, bases map[string][]chunk.Document) *knowledge.Group {
 		by[id].Swap(c)
 	}
 	g := by.group()
-	g.Questions = questionFunc(func(_ context.Context, text string) ([]float32, error) { return english(text), nil })
+	g.Questions = questionFunc(func(_ context.Context, text string) ([]float32, error) { return model(text), nil })
 	return g
 }
 
-// Vectors have half of the weight if the model knows the language of a base, and none if it does
-// not: then the order is that of words alone, and everything found by words passes. A weight of
+// Vectors have more than half of the weight if they find what words do not find, and none if the
+// model does not know the language of a base: then the answer is that of words alone. A weight of
 // the policy takes precedence. Of several bases, each has its own weight.
 func TestDenseWeightOfALanguage(t *testing.T) {
 	known, unknown := articles("", 40), articles("xy", 40)
-	g := spoken(t, map[string][]chunk.Document{"known": known, "unknown": unknown, "small": known[:knowledge.Fewest-1]})
-	for id, want := range map[string]string{"known": "0.5 true", "unknown": "0 true", "small": "0.5 false"} {
+	g := spoken(t, english, map[string][]chunk.Document{"known": known, "unknown": unknown, "small": known[:knowledge.Fewest-1]})
+	for id, want := range map[string]string{"known": "0.7 true", "unknown": "0 true", "small": "0.5 false"} {
 		weight, measured := g.Base(id).Content().DenseWeight()
 		if got := fmt.Sprint(weight, measured); got != want {
 			t.Errorf("%s: %s, want %s", id, got, want)
@@ -69,12 +82,11 @@ func TestDenseWeightOfALanguage(t *testing.T) {
 	}
 	words := &knowledge.Group{Base: g.Base, Start: g.Start, Wait: g.Wait}
 	for _, doc := range []int{3, 17, 38} {
-		q := questionOf(fmt.Sprintf("what says xyarticle%d about xytopic%d?", doc, doc%5), "unknown")
+		q := questionOf(fmt.Sprintf("what says %s about xytopic%d?", named("xycar", doc), doc%5), "unknown")
 		hybrid, alone := documentsOf(t, g, q), documentsOf(t, words, q)
-		n := len(alone)
-		slices.Sort(hybrid[1:n]) // their scores by words are equal
+		slices.Sort(hybrid[1:]) // their scores by words are equal
 		slices.Sort(alone[1:])
-		if !slices.Equal(hybrid[:n], alone) {
+		if !slices.Equal(hybrid, alone) {
 			t.Errorf("%s: %v, by words alone %v", q.Text, hybrid, alone)
 		}
 		res, err := retrieval.WithTexts{Next: g}.Retrieve(t.Context(), q)
@@ -82,11 +94,11 @@ func TestDenseWeightOfALanguage(t *testing.T) {
 			t.Errorf("%s: %v first, floor %v, %v", q.Text, res.Sources[0], res.Floor, err)
 		}
 		q.Settings.DenseWeight = .9
-		if said := documentsOf(t, g, q); slices.Equal(said[:len(alone)], alone) {
+		if said := documentsOf(t, g, q); slices.Equal(said, alone) {
 			t.Errorf("%s: dense_weight .9 changes nothing", q.Text)
 		}
 	}
-	told, err := g.Explain(t.Context(), questionOf("article3 xyarticle3 topic", "known", "unknown"))
+	told, err := g.Explain(t.Context(), questionOf(named("car", 3)+" "+named("xycar", 3)+" topic", "known", "unknown"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +106,71 @@ func TestDenseWeightOfALanguage(t *testing.T) {
 	for _, h := range told.Hits {
 		weights[h.Knowledge][h.Weight] = true
 	}
-	if fmt.Sprint(weights) != "map[known:map[0.5:true] unknown:map[0:true]]" {
+	if fmt.Sprint(weights) != "map[known:map[0.7:true] unknown:map[0:true]]" {
 		t.Errorf("weights of two bases: %v", weights)
+	}
+}
+
+// A model that knows no more than words has no weight.
+func TestDenseWeightOfSpelling(t *testing.T) {
+	documents := articles("", 40)
+	for i := range documents {
+		documents[i].Text = synonyms.ReplaceAllString(documents[i].Text, "thing$1 thing$1")
+	}
+	g := spoken(t, spelling, map[string][]chunk.Document{"a": documents})
+	if weight, measured := g.Base("a").Content().DenseWeight(); weight != 0 || !measured {
+		t.Errorf("%v, measured %v", weight, measured)
+	}
+}
+
+// Wrong vectors give no weight: all alike, zero, or random.
+func TestDenseWeightOfWrongVectors(t *testing.T) {
+	trials := knowledge.Trials(bare(t).Segments())
+	for name, vector := range map[string]func(i int) []float32{
+		"alike":     func(int) []float32 { return []float32{1, 2, 3} },
+		"zero":      func(int) []float32 { return []float32{0, 0, 0} },
+		"no number": func(i int) []float32 { return []float32{float32(math.NaN()), float32(i), 1} },
+		"infinite":  func(i int) []float32 { return []float32{float32(math.Inf(1)), float32(i), 1} },
+		"short":     func(i int) []float32 { return []float32{float32(i % 7), 1}[:1+i%2] },
+		"random":    func(i int) []float32 { return spelling(fmt.Sprint("word", i)) },
+	} {
+		var vectors [][]float32
+		for i := range 2 * len(trials) {
+			vectors = append(vectors, vector(i))
+		}
+		weight, measured, err := knowledge.MeasureWeight(t.Context(), trials, vectors)
+		if weight != 0 || !measured || err != nil {
+			t.Errorf("%s: %v, measured %v, %v", name, weight, measured, err)
+		}
+	}
+	if _, measured, err := knowledge.MeasureWeight(t.Context(), trials, nil); measured || err != nil {
+		t.Errorf("without vectors measured %v, %v", measured, err)
+	}
+}
+
+// bare returns a content without vectors.
+func bare(t *testing.T) *knowledge.Content {
+	t.Helper()
+	c, err := knowledge.Segmented(t.Context(), deps(), articles("", 60))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A text that stands in many documents makes one trial, so that too few are left.
+func TestRepeatedTextsMakeNoTrials(t *testing.T) {
+	text := articles("", 1)[0].Text
+	var documents []chunk.Document
+	for i := range 50 {
+		documents = append(documents, chunk.Document{ID: fmt.Sprint(i), Text: text})
+	}
+	c, err := knowledge.Embed(t.Context(), deps(), english, documents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, measured := c.DenseWeight(); measured || len(knowledge.Trials(c.Segments())) > 0 {
+		t.Error("measured by one text")
 	}
 }
 

@@ -36,6 +36,7 @@ type jointAnswer struct {
 		ID         string `json:"kb_id"`
 		Generation string `json:"generation"`
 	} `json:"bases"` // that were searched
+	Least       float64               `json:"least"`
 	Reason      retrieval.Reason      `json:"reason"`
 	Partial     bool                  `json:"partial"`
 	Provisional bool                  `json:"provisional"`
@@ -170,7 +171,12 @@ func (r *result) source(neutralise func(string) string) (retrieval.Source, bool)
 	}
 	s.Name = cmp.Or(label(word(r.Attributes["sidenote_name"])), label(r.Filename), s.Doc)
 	s.Section = label(word(r.Attributes["sidenote_section"]))
-	s.Knowledge = word(r.Attributes["sidenote_knowledge"])
+	if s.Knowledge = word(r.Attributes["sidenote_knowledge"]); s.Knowledge != "" { // of a joint search
+		s.Arm = retrieval.ArmNone
+		if arm := retrieval.Arm(word(r.Attributes["sidenote_arm"])); arm == retrieval.ArmWords || arm == retrieval.ArmVector {
+			s.Arm = arm
+		}
+	}
 	s.Attributes = timeOf(r.Attributes)
 	if sketch, err := base64.StdEncoding.DecodeString(word(r.Attributes["sidenote_sketch"])); err == nil && len(sketch) == retrieval.SketchBytes {
 		s.Sketch = string(sketch)

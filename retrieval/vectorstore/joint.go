@@ -107,6 +107,7 @@ func (all joint) retrieve(ctx context.Context, q *retrieval.Query) (res retrieva
 	}
 	told := found.joint
 	res.Partial, res.Provisional, res.Degraded, res.EmbedFailure = told.Partial, told.Provisional, told.Degraded, told.Embed
+	res.Least = max(0, told.Least)
 	switch res.Reason = told.Reason; {
 	case res.Reason == retrieval.ReasonNoQueryTerms:
 		return res, nil

@@ -105,8 +105,8 @@ func TestJointSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []retrieval.Source{
-		{Type: "rag", Knowledge: "my-a", Doc: "a.md", Name: "a.md", Text: "about a", Score: 9, Arm: retrieval.ArmVector, Attributes: `{"sidenote_date":"2026-02-01"}`},
-		{Type: "rag", Knowledge: "my-b", Doc: "b.md", Name: "b.md", Text: "about b", Score: 8, Arm: retrieval.ArmVector, Attributes: `{"sidenote_date":"2026-02-01"}`},
+		{Type: "rag", Knowledge: "my-a", Doc: "a.md", Name: "a.md", Text: "about a", Score: 9, Attributes: `{"sidenote_date":"2026-02-01"}`},
+		{Type: "rag", Knowledge: "my-b", Doc: "b.md", Name: "b.md", Text: "about b", Score: 8, Attributes: `{"sidenote_date":"2026-02-01"}`},
 	}
 	if !slices.Equal(res.Sources, want) || res.Floor != 2 || !slices.Equal(res.Bases, q.Bases) || res.Reason != "" || res.Partial {
 		t.Errorf("%+v", res)

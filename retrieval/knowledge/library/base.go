@@ -115,6 +115,18 @@ func hideTwins(segments index.Segments) (shown index.Segments, err error) {
 	return shown, err
 }
 
+// ErrNoGain is the Err of a Trouble when the vectors of a base get no weight.
+var ErrNoGain = errors.New("vectors find nothing that words miss, so they are not used; does the embedding model know the language?")
+
+// weightless reports whether the vectors of a content were measured to add nothing to words.
+func weightless(c *knowledge.Content) bool {
+	if c == nil {
+		return false
+	}
+	weight, measured := c.DenseWeight()
+	return measured && weight == 0
+}
+
 // show makes the base answer from segments, unless it already does. part means that its folder was
 // not read completely.
 func (b *base) show(ctx context.Context, segments index.Segments, view view, part bool) error {
@@ -122,7 +134,7 @@ func (b *base) show(ctx context.Context, segments index.Segments, view view, par
 	is := knowledge.Generation(view.Base.Sum.Add(b.state.reader.stale(view.Others)), version)
 	var probes, trials [][]float32
 	if space, ok := b.state.spaceOf(b.ID()); ok && segments.Embeddings().Len() > 0 {
-		probes, trials = b.state.questions(ctx, space, knowledge.Probes()), b.state.questions(ctx, space, trialsOf(segments))
+		probes, trials = b.state.questions(ctx, space, knowledge.Probes()), b.state.questions(ctx, space, knowledge.TrialTexts(segments))
 		is = knowledge.EmbeddedGeneration(is, space, segments, probes, trials)
 	}
 	if c := b.Content(); c != nil && c.Generation() == is && c.Partial() == part && slices.EqualFunc(c.Segments(), segments, func(x, y index.Live) bool { return x.Postings == y.Postings && x.Dense == y.Dense }) {
@@ -138,9 +150,13 @@ func (b *base) show(ctx context.Context, segments index.Segments, view view, par
 	if err != nil {
 		return fmt.Errorf("index knowledge %s: %w", b.ID(), err)
 	}
+	before := b.Content()
 	b.Swap(c)
 	b.state.options.Changed(b.ID())
 	b.saveCalibration(ctx, c)
+	if weightless(c) && !weightless(before) {
+		b.state.options.Trouble(Trouble{Knowledge: b.ID(), Err: ErrNoGain})
+	}
 	return nil
 }
 

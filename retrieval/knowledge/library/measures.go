@@ -47,15 +47,7 @@ func (l *state) questions(ctx context.Context, space retrieval.Space, texts []st
 
 // MeasureKeys returns the store keys of the vectors, in a space, that a base is measured with.
 func MeasureKeys(space retrieval.Space, c *knowledge.Content) []store.VectorKey {
-	return questionKeys(space, append(knowledge.Probes(), trialsOf(c.Segments())...))
-}
-
-// trialsOf returns the questions of knowledge.Trials.
-func trialsOf(segments index.Segments) (texts []string) {
-	for _, t := range knowledge.Trials(segments) {
-		texts = append(texts, t.Question)
-	}
-	return texts
+	return questionKeys(space, append(knowledge.Probes(), knowledge.TrialTexts(c.Segments())...))
 }
 
 // embedMeasures embeds and stores the questions that a base is measured with. Without their
@@ -69,7 +61,7 @@ func embedMeasures(ctx context.Context, l *state, space retrieval.Space, segment
 	defer cancel()
 	err := embedQuestions(ctx, l, space, knowledge.Probes())
 	if err == nil {
-		err = embedQuestions(ctx, l, space, trialsOf(segments))
+		err = embedQuestions(ctx, l, space, knowledge.TrialTexts(segments))
 	}
 	if err != nil && ctx.Err() == nil {
 		l.options.Trouble(Trouble{Err: fmt.Errorf("embed calibration questions: %w", err)})

@@ -2,6 +2,7 @@ package library_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -27,8 +28,12 @@ func reports(n int) (list []chunk.Document) {
 func TestWeightIsMeasured(t *testing.T) {
 	dir, e := t.TempDir(), new(embedder)
 	o := embedded(e)
-	troubles := 0
-	o.Trouble = func(library.Trouble) { troubles++ }
+	troubles, noGain := 0, 0
+	o.Trouble = func(trouble library.Trouble) {
+		if troubles++; errors.Is(trouble.Err, library.ErrNoGain) {
+			noGain++
+		}
+	}
 	l := opened(t, dir, o)
 	if err := l.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
@@ -49,13 +54,16 @@ func TestWeightIsMeasured(t *testing.T) {
 	e.down.Store(false)
 	keep(t, l, "")
 	whole := l.Base("kb").Ref().Generation
-	if got := weight(l); got != "0.5 true" || whole == before {
+	if got := weight(l); got != "0 true" || whole == before {
 		t.Errorf("measured: %s; generation changed: %v", got, whole != before)
+	}
+	if noGain != 1 {
+		t.Errorf("warned %d times that the vectors are of no use", noGain)
 	}
 	asked := e.asked.Load()
 	keep(t, l, "")
 	follower := opened(t, dir, library.Options{ReadOnly: true, Space: o.Space})
-	if got := weight(follower); got != "0.5 true" || follower.Base("kb").Ref().Generation != whole {
+	if got := weight(follower); got != "0 true" || follower.Base("kb").Ref().Generation != whole {
 		t.Errorf("a follower measures %s", got)
 	}
 	if err := l.Close(); err != nil {
@@ -63,7 +71,7 @@ func TestWeightIsMeasured(t *testing.T) {
 	}
 	l = opened(t, dir, o)
 	keep(t, l, "")
-	if got := weight(l); got != "0.5 true" || l.Base("kb").Ref().Generation != whole || e.asked.Load() != asked {
+	if got := weight(l); got != "0 true" || l.Base("kb").Ref().Generation != whole || e.asked.Load() != asked {
 		t.Errorf("after a restart %s, asked %d times more", got, e.asked.Load()-asked)
 	}
 	texts := len(e.texts())
@@ -71,11 +79,11 @@ func TestWeightIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep(t, l, "")
-	if got := weight(l); got != "0.5 true" || len(e.texts()) != texts+1 {
+	if got := weight(l); got != "0 true" || len(e.texts()) != texts+2 {
 		t.Errorf("after a change %s, %d texts more were embedded", got, len(e.texts())-texts)
 	}
 	keys := library.MeasureKeys(space(), l.Base("kb").Content())
-	if want := len(knowledge.Probes()) + 31; len(keys) != want {
+	if want := len(knowledge.Probes()) + 2*31; len(keys) != want {
 		t.Errorf("measured by %d vectors, want %d", len(keys), want)
 	}
 }

@@ -96,7 +96,7 @@ func (l *Library) WithVectors(ctx context.Context, id string, c *knowledge.Conte
 			return nil, err
 		}
 	}
-	return knowledge.WithVectors(ctx, c, segments, space, l.questions(ctx, space, knowledge.Probes()), l.questions(ctx, space, trialsOf(segments)))
+	return knowledge.WithVectors(ctx, c, segments, space, l.questions(ctx, space, knowledge.Probes()), l.questions(ctx, space, knowledge.TrialTexts(segments)))
 }
 
 // nameOf returns the name of a space in vector files.

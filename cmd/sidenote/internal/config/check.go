@@ -24,7 +24,7 @@ func (c checker) check(offline bool) {
 	c.checkRedis()
 	c.expandPolicies()
 	c.checkPolicies()
-	c.checkTenants()
+	c.checkTenants(offline)
 	checkAllowedModels(c)
 	checkCallers(c)
 	checkBudgets(c)

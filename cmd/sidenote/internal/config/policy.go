@@ -231,3 +231,16 @@ func Texts[T ~string](list []T) []string {
 	}
 	return out
 }
+
+// AllDefault says that a policy can be written as {}.
+func (*Policy) AllDefault() {}
+
+// DefaultHybrid returns the DenseWeight and the Fusion of the policy default, which a search for no
+// tenant uses; zero values if there is no such policy.
+func DefaultHybrid(c *Config) retrieval.Settings {
+	p, ok := c.Policies[defaultName]
+	if !ok {
+		return retrieval.Settings{}
+	}
+	return retrieval.Settings{DenseWeight: float64(p.Retrieval.DenseWeight), Fusion: p.Retrieval.fusion()}
+}

@@ -197,6 +197,8 @@ func TestEveryValueIsChecked(t *testing.T) {
 				continue // any value may be compared
 			case number && !s.scalar:
 				continue // a string instead of a map
+			case bad == "{}" && s.schema == "policies.*":
+				continue // a policy of defaults
 			}
 			_, err := config.Load(exampleSource(replaced(t, s, bad)))
 			if key := strings.TrimPrefix(s.text, "$."); err == nil || !strings.Contains(err.Error(), key) {

@@ -27,4 +27,7 @@ func Embeddings(w io.Writer, e *explain.Embeddings) {
 		line += "; " + terminal.Clean(e.Error)
 	}
 	fmt.Fprintln(w, line)
+	if e.Useless() {
+		fmt.Fprintln(w, "warning     vectors find nothing here that words miss, so they are not used; does the model know the language?")
+	}
 }

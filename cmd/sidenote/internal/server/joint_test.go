@@ -56,8 +56,9 @@ policies: {default: {knowledge: [b2, b0, b1], retrieval: {deadline: 10s}}}
 			for _, state := range []retrieval.CacheState{retrieval.CacheMiss, retrieval.CacheHit} {
 				got := ask(question, state, "b2", "b0", "b1")
 				asOne(&got)
-				ignore := cmp.Options{cmpopts.IgnoreFields(retrieval.Result{}, "Took", "Bases", "Cache", "CacheKey", "Floor"), cmpopts.IgnoreFields(retrieval.Source{}, "At", "Relevance")}
-				if diff := cmp.Diff(want, got, ignore, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+				ignore := cmp.Options{cmpopts.IgnoreFields(retrieval.Result{}, "Took", "Bases", "Cache", "CacheKey", "Floor", "Excluded"), cmpopts.IgnoreFields(retrieval.Source{}, "At", "Relevance")}
+				left := cmp.Diff(want.Excluded.List(), got.Excluded.List(), cmpopts.IgnoreFields(retrieval.Excluded{}, "At", "Relevance"), cmpopts.EquateApprox(0, 1e-6))
+				if diff := cmp.Diff(want, got, ignore, cmpopts.EquateApprox(0, 1e-6)) + left; diff != "" {
 					t.Errorf("%q, round %d, cache %s (-one +several):\n%s", question, i, state, diff)
 				}
 			}

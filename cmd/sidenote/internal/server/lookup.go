@@ -19,7 +19,7 @@ import (
 // lookupOf returns the view of the knowledge bases for the admin port.
 func lookupOf(e *Engine, cfg *config.Config, rw *rewrite.Rewriter, tenants *tenant.Directory, plans *proxy.Planners) *explain.Knowledge {
 	return &explain.Knowledge{
-		Tenants: tenants, Bases: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Retriever: rw.Retriever, Planners: plans,
+		Tenants: tenants, Bases: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Hybrid: config.DefaultHybrid(cfg), Retriever: rw.Retriever, Planners: plans,
 		Reader: e.catalogue, Stores: e.view, Describe: describer(e, cfg), Model: rw.Models.Model,
 		Explainer: func(ctx context.Context, q retrieval.Query) (retrieval.Explained, error) { return Explain(ctx, e, q) },
 	}

@@ -99,6 +99,12 @@ func (d *Decoder) Part(p Part, to reflect.Value) {
 // Value decodes n into v. tag holds the limits of the field, which apply to the elements if the
 // field is a list.
 func (d *Decoder) Value(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
+	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) == 0 {
+		if _, ok := v.Addr().Interface().(AllDefault); ok {
+			d.Structure(key, n, v)
+			return
+		}
+	}
 	if !d.Readable(key, n) {
 		return
 	}
@@ -140,6 +146,9 @@ func scalarKind(v reflect.Value) bool {
 	kinds := []reflect.Kind{reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64}
 	return slices.Contains(kinds, v.Kind())
 }
+
+// An AllDefault is a value that can be written as {}, with the default of every key.
+type AllDefault interface{ AllDefault() }
 
 // blank reports whether a key has no value, which a reader could take for "none" or for "the
 // default".
