@@ -19,7 +19,7 @@ import (
 
 // schema is the version of keys and values. It changes with either, so that two releases that
 // share a store never read each other's entries.
-const schema = 10
+const schema = 11
 
 // A Kind says what the entries of a cache hold. It is a metric label.
 type Kind string
@@ -72,6 +72,7 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	b = binary.AppendVarint(b, int64(q.Settings.MaxPerDocument))
 	b = binary.AppendVarint(b, int64(q.Settings.MaxVariants))
 	b = retrieval.AppendString(b, string(q.Settings.Versions))
+	b = retrieval.AppendString(b, q.Settings.Synonyms.ID())
 	b = retrieval.AppendFloat(b, q.Settings.ScoreThreshold)
 	b = retrieval.AppendFloat(b, q.Settings.DenseWeight)
 	b = binary.AppendVarint(b, int64(q.Settings.Deadline))

@@ -18,9 +18,9 @@ func TestKeysStayTheSame(t *testing.T) {
 	q := question("how long")
 	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
 	for want, key := range map[string]cache.Key{
-		"v10:selected:{acme}:280868e07dcdbed64604d2b530579194c3d272e4d30b102f0f4edc3863d54a55":   cache.NewKey(cache.Selected, q),
-		"v10:candidates:{acme}:25225dd8e3c99e7534c55f92d48af9e2c53d47cdbb906115230a89976be1671c": cache.NewKey(cache.Candidates, q),
-		"v10:calibration:{}:a464ce4b2cbf35f3b1fd04804e52651ab0f5f2329db28cb9ee801d22a8ad4a57":    cache.NamedKey(cache.Calibration, "upstream", "model"),
+		"v11:selected:{acme}:9a34ba6b863df1d978c73d17fc93f93b136ffc99e02b9c4890e77980399a9149":   cache.NewKey(cache.Selected, q),
+		"v11:candidates:{acme}:cd75f218ed8c16270a33420cbea6b887ac50c9eac286cebfa180aaf8364d4232": cache.NewKey(cache.Candidates, q),
+		"v11:calibration:{}:396860b00f06991264ce4cb896caacc5ec860af48cf817694abf509716e3a2e6":    cache.NamedKey(cache.Calibration, "upstream", "model"),
 	} {
 		if got := key.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -33,9 +33,9 @@ func TestKeysStayTheSame(t *testing.T) {
 func TestKeyShowsPlainNames(t *testing.T) {
 	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 	for c := range 256 {
-		want := "v10:k:{_}:"
+		want := "v11:k:{_}:"
 		if strings.IndexByte(plain, byte(c)) >= 0 {
-			want = "v10:k:{" + string(rune(c)) + "}:"
+			want = "v11:k:{" + string(rune(c)) + "}:"
 		}
 		key := cache.Key{Kind: "k", Tenant: string([]byte{byte(c)})}
 		if got := key.String(); got != want+strings.Repeat("0", 64) {
@@ -49,7 +49,7 @@ func TestKeyShowsPlainNames(t *testing.T) {
 	}
 	for n, shown := range map[int]int{63: 63, 64: 64, 65: 64} {
 		key := cache.Key{Tenant: strings.Repeat("x", n)}
-		if want := "v10::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
+		if want := "v11::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
 			t.Errorf("%d bytes: %s", n, key)
 		}
 	}

@@ -309,7 +309,7 @@ func (p *Pipeline) ask(ctx context.Context, q *Query, refs []Ref, hits []Hit, a 
 	// sources in it.
 	one := *q
 	one.Bases, one.Hits = refs, hits
-	one.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight, Fusion: q.Settings.Fusion}
+	one.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight, Fusion: q.Settings.Fusion, Synonyms: q.Settings.Synonyms}
 	one.Reranking, one.Grading = nil, nil
 	if a.res, a.err = base.Retrieve(ctx, one); a.err == nil {
 		a.err = a.checkOrigin()

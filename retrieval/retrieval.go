@@ -51,6 +51,29 @@ type Settings struct {
 	// Thresholds replace the calibrated floor of single bases. They must not be modified. A
 	// ScoreThreshold of 0 or more takes precedence over them.
 	Thresholds []Threshold `json:",omitempty"`
+	// Synonyms are also searched, at a lower weight; nil: none.
+	Synonyms *Synonyms `json:",omitempty"`
+}
+
+// Synonyms are phrases that texts may have instead of those of a question. They must not be
+// modified.
+type Synonyms struct {
+	Digest string                   // identifies the list
+	Rules  map[string][]SynonymRule `json:"-"` // by the first of SynonymRule.Terms
+}
+
+// A SynonymRule says what else is searched for a phrase. Phrases are lists of terms.
+type SynonymRule struct {
+	Terms        []string
+	Alternatives [][]string
+}
+
+// ID returns the digest, "" for nil.
+func (s *Synonyms) ID() string {
+	if s == nil {
+		return ""
+	}
+	return s.Digest
 }
 
 // A Threshold is the minimum Relevance of the sources of a base.

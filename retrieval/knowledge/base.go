@@ -93,9 +93,14 @@ const fewTerms = 16
 func termsOf(q *retrieval.Query, analysed *analysis.Recent, room []bm25.Term) []bm25.Term {
 	var found [fewTerms]analysis.Term
 	terms := room[:0]
+	var also []bm25.Term
 	add := func(text string, weight float64) {
+		from := len(terms)
 		for _, t := range analysed.Question(found[:0], text) {
 			terms = append(terms, bm25.Term{Text: t.Text, Weight: weight, Whole: t.Whole, Word: t.Word})
+		}
+		if q.Settings.Synonyms != nil {
+			also = appendSynonyms(also, terms[from:], q.Settings.Synonyms, weight)
 		}
 	}
 	add(q.Text, 1)
@@ -110,6 +115,10 @@ func termsOf(q *retrieval.Query, analysed *analysis.Recent, room []bm25.Term) []
 		if n := len(kept); n < maxRepeats || kept[n-maxRepeats].Text != t.Text {
 			kept = append(kept, t)
 		}
+	}
+	if len(also) > 0 {
+		kept = append(kept, also...)
+		slices.SortStableFunc(kept, bm25.ByText)
 	}
 	return kept
 }

@@ -46,7 +46,7 @@ func (e extent) correct(ctx context.Context, terms []bm25.Term, allowed []bm25.B
 	x := e.content.index
 	var unknown []bm25.Term // with the weights of all their occurrences
 	for _, t := range terms {
-		if !correctable(&t) || x.Meaning(t.Text).Known {
+		if !correctable(&t) || x.Meaning(t.Text).Known || slices.ContainsFunc(terms, func(other bm25.Term) bool { return other.Of == t.Text && x.Meaning(other.Text).Known }) {
 			continue
 		}
 		if n := len(unknown); n > 0 && unknown[n-1].Text == t.Text {

@@ -60,8 +60,9 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 			term.Score = t.weight * t.counts
 		}
 		alone := slices.DeleteFunc(slices.Clone(terms), func(other bm25.Term) bool { return !t.stands(&other) })
-		if t.of != "" || len(alone) > 1 && alone[len(alone)-1].Text != alone[0].Text {
-			term.Typed, term.Text = word(&alone[0]), joined(alone)
+		shown := slices.DeleteFunc(slices.Clone(alone), func(other bm25.Term) bool { return other.Of != "" && !x.Contains(other.Text, allowed) })
+		if len(shown) > 0 && (t.of != "" || shown[len(shown)-1].Text != shown[0].Text) {
+			term.Typed, term.Text = word(&shown[0]), joined(shown)
 		}
 		searched = append(searched, searchedTerm{term, alone})
 	}

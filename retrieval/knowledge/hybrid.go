@@ -472,8 +472,7 @@ func (q *measured) either(t bm25.Term, means bm25.Meaning) bool {
 		return false
 	}
 	m.others = append(m.others, t.Text)
-	m.idf, m.counts = min(m.idf, means.IDF), min(m.counts, means.Weight)
-	m.known = m.known || means.Known
+	m.means(t, means)
 	return true
 }
 
@@ -487,8 +486,8 @@ func (q *measured) part(t bm25.Term, means bm25.Meaning) bool {
 		m.parts = append(m.parts, nil)
 	}
 	m.parts[t.Part-1] = append(m.parts[t.Part-1], t.Text)
-	if m.text == "" {
-		m.idf, m.counts = min(m.idf, means.IDF), min(m.counts, means.Weight)
+	if m.text == "" || !m.known {
+		m.means(t, means)
 	}
 	return true
 }
@@ -500,8 +499,21 @@ func (t *measuredTerm) share() float64 {
 		return t.weight / correctedWeight
 	case bm25.Compound:
 		return t.weight / compoundWeight
+	case bm25.Synonym:
+		return t.weight / synonymWeight
 	}
 	return t.weight
+}
+
+// means adds what an alternative means, which does not raise the floor.
+func (t *measuredTerm) means(alternative bm25.Term, m bm25.Meaning) {
+	if !m.Known {
+		return
+	}
+	if !t.known && t.of == "" {
+		t.weight, t.kind = alternative.Weight, alternative.Kind
+	}
+	t.idf, t.counts, t.known = min(t.idf, m.IDF), min(t.counts, m.Weight), true
 }
 
 // stands reports whether the measured term stands for a term.

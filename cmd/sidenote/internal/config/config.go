@@ -14,6 +14,7 @@ import (
 	"sidenote/proxy/explain"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 )
 
@@ -50,7 +51,8 @@ type Config struct {
 	places    strictyaml.Marks
 	delegated map[string]int // index of the include that brought a file
 	problems  strictyaml.Problems
-	files     []string // in reading order
+	files     []string                       // in reading order
+	synonyms  map[string]*retrieval.Synonyms // by the value of Retrieval.Synonyms
 	env       func(name string) (string, bool)
 	home      string // the user's home; "" if unknown
 	fields    strictyaml.Cache

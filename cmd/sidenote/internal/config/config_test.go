@@ -16,6 +16,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/retrieval"
+	"sidenote/retrieval/synonyms"
 	"sidenote/rewrite"
 )
 
@@ -72,7 +73,7 @@ func TestOneApp(t *testing.T) {
 	}
 	want := rewrite.DefaultPolicy()
 	want.Tenant, want.Upstream, want.Knowledge, want.OnEmpty = "default", "default", []string{"docs"}, rewrite.EmptyPass
-	want.Digest = p.Tenants.Unknown.Rewrite.Digest
+	want.Digest, want.Search.Synonyms = p.Tenants.Unknown.Rewrite.Digest, synonyms.Default()
 	if d := cmp.Diff(want, p.Tenants.Unknown.Rewrite, templates); d != "" || len(want.Digest) != 64 {
 		t.Errorf("policy of everybody (-want +got):\n%s", d)
 	}
@@ -116,7 +117,7 @@ tenants:
   open: {policy: middle, knowledge: [a]}
 `)
 	got, _ := c.Tenant("team")
-	if d := cmp.Diff(retrieval.Settings{TopK: 3, NumCandidates: 50, MaxPerDocument: 3, MaxVariants: 3, ScoreThreshold: 2.5, Deadline: 100 * time.Millisecond, DenseWeight: 0.7, Fusion: retrieval.FusionRanks}, got.Rewrite.Search); d != "" {
+	if d := cmp.Diff(retrieval.Settings{TopK: 3, NumCandidates: 50, MaxPerDocument: 3, MaxVariants: 3, ScoreThreshold: 2.5, Deadline: 100 * time.Millisecond, DenseWeight: 0.7, Fusion: retrieval.FusionRanks, Synonyms: synonyms.Default()}, got.Rewrite.Search); d != "" {
 		t.Errorf("maps are merged (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff([]retrieval.Threshold{{Knowledge: "a", Relevance: 0.6}}, c.Proxy().Tenants.Unknown.Rewrite.Search.Thresholds); d != "" {

@@ -67,6 +67,7 @@ func Load(src Source) (*Config, error) {
 	l.readKeySets(src)
 	readTLS(l, src)
 	l.readModels(src)
+	l.readSynonyms(src)
 	l.locateState(src.Env)
 	l.locateFolders()
 	checker(l).check(src.Offline)

@@ -115,6 +115,7 @@ type Retrieval struct {
 	MaxPerDocument Count         `yaml:"max_per_document" min:"1" max:"100"`
 	MaxVariants    Count         `yaml:"max_variants" min:"1" max:"100"`
 	Versions       string        `yaml:"versions" of:"newest|all|off"`
+	Synonyms       string        `yaml:"synonyms"`     // a file, relative to the one that names it, synonymsDefault, or off
 	DenseWeight    weight        `yaml:"dense_weight"` // share of the vector score, in bases with vectors
 	Fusion         string        `yaml:"fusion" of:"distribution|rrf"`
 }
@@ -175,7 +176,7 @@ func DefaultPolicy() Policy {
 		Retrieval: Retrieval{
 			Deadline: p.Search.Deadline, TopK: Count(p.Search.TopK), NumCandidates: Count(p.Search.NumCandidates),
 			ScoreThreshold: threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
-			MaxVariants: Count(p.Search.MaxVariants), Versions: versionsNewest,
+			MaxVariants: Count(p.Search.MaxVariants), Versions: versionsNewest, Synonyms: synonymsDefault,
 			Fusion: fusionDistribution,
 		},
 		Rerank:      defaultRerank(),

@@ -49,6 +49,7 @@ func policySections() []section {
 			{"max_per_document", "3", "Most sources from one document."},
 			{"max_variants", "3", "Most sources whose texts differ only in numbers, dates, identifiers, names or negations; those that the question names come first and do not count."},
 			{"versions", "`newest`", "Versions of a document: `newest` (older ones only if the question names their date or version, or asks about change), `all` (up to `max_variants`, newest first), `off` (treat them as other variants)."},
+			{"synonyms", "`default`", "Also searched, at .4 of the weight: a file as Lucene and Solr have (`refund, money back`; `a => b`; `#`; read again with the configuration), `default` (a short list for office and software, English and German) or `off`."},
 			{"dense_weight", "`auto`", "Weight of vectors against words, above 0 up to 1, in bases with vectors; `auto` is measured per base."},
 			{"fusion", "`distribution`", "How rankings are combined: `distribution` (by scores) or `rrf` (by ranks)."},
 		}},
