@@ -166,3 +166,9 @@ func (c *Content) CosineFloor() (noise, answer float64) {
 func MeasureWeight(ctx context.Context, trials []Trial, vectors [][]float32) (weight float64, ok bool, err error) {
 	return measureWeight(ctx, trials, vectors)
 }
+
+// ReadVersions makes the content know the newest versions of documents.
+func (c *Content) ReadVersions() {
+	e := extent{content: c}
+	c.timeline.once.Do(func() { c.timeline.known.Store(e.readVersions()) })
+}

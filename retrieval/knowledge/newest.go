@@ -1,14 +1,15 @@
 package knowledge
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
@@ -20,37 +21,66 @@ const leastNewest = 8
 
 // A timeline is the versions of the documents in a Content.
 type timeline struct {
-	once      sync.Once
+	once  sync.Once
+	known atomic.Pointer[versionsOf] // nil until it is made
+}
+
+// versionsOf is what a timeline knows.
+type versionsOf struct {
 	of        *retrieval.Timeline
 	documents []bm25.Ref    // the first text of each, by number
 	common    []bm25.Bitmap // by segment: the texts of documents whose words their versions make common
 }
 
-// timeline returns the versions of the documents.
-func (e *extent) timeline() *timeline {
+// versions returns the versions of the documents. In a large base they are read in the background,
+// once; until then it returns nil.
+func (e *extent) versions() *versionsOf {
 	t := &e.content.timeline
 	t.once.Do(func() {
-		segments := e.content.segments
-		var labels iter.Seq2[string, retrieval.Label] = func(yield func(string, retrieval.Label) bool) {
-			for _, ref := range t.documents {
-				if !yield(strconv.Itoa(e.base(ref)), segments.Label(ref)) {
-					return
-				}
-			}
+		of := *e
+		read := func() {
+			_ = of.content.Guard(func() error { // damage is reported to ContentOptions.Damaged
+				t.known.Store(of.readVersions())
+				return nil
+			})
 		}
-		for d := range segments.InOrder() {
-			for ref := range segments.Texts(d) {
-				t.documents = append(t.documents, ref)
-				break
-			}
-		}
-		t.of, t.common = retrieval.NewTimeline(labels), make([]bm25.Bitmap, len(segments))
-		for number := range t.of.Common() {
-			span := segments.Span(t.documents[number])
-			t.common[span.Segment].AddRange(span.First, span.End)
+		if documentsIn(e.content.segments) <= smallBase {
+			read()
+		} else {
+			go read()
 		}
 	})
-	return t
+	return t.known.Load()
+}
+
+func documentsIn(segments index.Segments) (n int) {
+	for i := range segments {
+		n += segments[i].Documents
+	}
+	return n
+}
+
+// readVersions reads the labels of all documents.
+func (e *extent) readVersions() *versionsOf {
+	segments, v := e.content.segments, &versionsOf{}
+	for d := range segments.InOrder() {
+		for ref := range segments.Texts(d) {
+			v.documents = append(v.documents, ref)
+			break
+		}
+	}
+	v.of, v.common = retrieval.NewTimeline(func(yield func(string, retrieval.Label) bool) {
+		for _, ref := range v.documents {
+			if !yield(strconv.Itoa(e.base(ref)), segments.Label(ref)) {
+				return
+			}
+		}
+	}), make([]bm25.Bitmap, len(segments))
+	for number := range v.of.Common() {
+		span := segments.Span(v.documents[number])
+		v.common[span.Segment].AddRange(span.First, span.End)
+	}
+	return v
 }
 
 // smallBase is the number of documents up to which versions of one are likely to be many of them.
@@ -60,7 +90,10 @@ const smallBase = 1000
 // and the texts of the newest versions that they lack; nil if they lack none.
 func (e *extent) newest(hits []retrieval.Hit, k int, allowed []bm25.Bitmap) (crowd []bm25.Ref, only []bm25.Bitmap) {
 	for _, h := range hits[:min(len(hits), witnesses)] {
-		if ref := refOf(h.At); !h.Undated && e.content.documents <= smallBase && e.timeline().common[ref.Segment].Has(ref.Text) {
+		if h.Undated || documentsIn(e.content.segments) > smallBase {
+			continue
+		}
+		if v, ref := e.versions(), refOf(h.At); v != nil && v.common[ref.Segment].Has(ref.Text) {
 			crowd = append(crowd, ref)
 		}
 	}
@@ -72,7 +105,10 @@ func (e *extent) newest(hits []retrieval.Hit, k int, allowed []bm25.Bitmap) (cro
 		if hits[i].Undated {
 			continue
 		}
-		t, ref := e.timeline(), refOf(hits[i].At)
+		t, ref := e.versions(), refOf(hits[i].At)
+		if t == nil {
+			continue
+		}
 		number, ok := t.of.Newest(strconv.Itoa(e.base(ref)), segments.Label(ref), func(number int) bool {
 			ref := t.documents[number]
 			return allowed == nil || allowed[ref.Segment].Has(ref.Text)

@@ -47,6 +47,7 @@ func TestNewestOfMany(t *testing.T) {
 	} {
 		q := retrieval.Query{Text: of.question, Filter: of.filter, Bases: []retrieval.Ref{{Knowledge: "kb"}}, Settings: retrieval.DefaultSettings()}
 		q.Settings.Deadline = time.Minute
+		c.ReadVersions() // a search does not wait for them
 		res, err := pipeline.Retrieve(t.Context(), q)
 		if err != nil || len(res.Sources) == 0 || res.Sources[0].Doc != of.want || res.Retrieved > q.Settings.NumCandidates {
 			var got []string
