@@ -43,10 +43,10 @@ func english(text string) []float32 {
 		}
 		return v
 	}
-	return servicestest.Vector(synonyms.ReplaceAllString(text, "thing$1"), servicestest.Dimensions)
+	return servicestest.Vector(wordPairs.ReplaceAllString(text, "thing$1"), servicestest.Dimensions)
 }
 
-var synonyms = regexp.MustCompile(`(?:car|auto|vehicle)([a-z]{2}k)`)
+var wordPairs = regexp.MustCompile(`(?:car|auto|vehicle)([a-z]{2}k)`)
 
 // spelling is a model that knows words, but not what they mean.
 func spelling(text string) []float32 { return servicestest.Vector(text, servicestest.Dimensions) }
@@ -115,7 +115,7 @@ func TestDenseWeightOfALanguage(t *testing.T) {
 func TestDenseWeightOfSpelling(t *testing.T) {
 	documents := articles("", 40)
 	for i := range documents {
-		documents[i].Text = synonyms.ReplaceAllString(documents[i].Text, "thing$1 thing$1")
+		documents[i].Text = wordPairs.ReplaceAllString(documents[i].Text, "thing$1 thing$1")
 	}
 	g := spoken(t, spelling, map[string][]chunk.Document{"a": documents})
 	if weight, measured := g.Base("a").Content().DenseWeight(); weight != 0 || !measured {
