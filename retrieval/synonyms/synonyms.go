@@ -61,6 +61,23 @@ func Parse(text []byte) (*retrieval.Synonyms, error) {
 	return p.list, nil
 }
 
+// Join returns what searches for the alternatives of all lists, some of which may be nil: nil if
+// all are.
+func Join(lists ...*retrieval.Synonyms) *retrieval.Synonyms {
+	lists = slices.DeleteFunc(slices.Clone(lists), func(l *retrieval.Synonyms) bool { return l == nil })
+	if len(lists) < 2 {
+		return append(lists, nil)[0]
+	}
+	all := &retrieval.Synonyms{Rules: map[string][]retrieval.SynonymRule{}}
+	for _, l := range lists {
+		all.Digest += l.Digest
+		for first, rules := range l.Rules {
+			all.Rules[first] = append(all.Rules[first], rules...)
+		}
+	}
+	return all
+}
+
 type parser struct {
 	list  *retrieval.Synonyms
 	line  int

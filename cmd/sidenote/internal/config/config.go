@@ -52,7 +52,7 @@ type Config struct {
 	delegated map[string]int // index of the include that brought a file
 	problems  strictyaml.Problems
 	files     []string                       // in reading order
-	synonyms  map[string]*retrieval.Synonyms // by the value of Retrieval.Synonyms
+	synonyms  map[string]*retrieval.Synonyms // by the value of Retrieval.Synonyms or Knowledge.Synonyms
 	env       func(name string) (string, bool)
 	home      string // the user's home; "" if unknown
 	fields    strictyaml.Cache

@@ -53,6 +53,10 @@ type Knowledge struct {
 	// RelevanceThreshold is the minimum relevance of its sources.
 	RelevanceThreshold relevance `yaml:"relevance_threshold"`
 
+	// Synonyms is a list beside that of a policy with this base: a file, as in a policy, or
+	// synonymsDefault; "" is none.
+	Synonyms string `yaml:"synonyms"`
+
 	Engine   string  `yaml:"engine" of:"embedded|vector_store"`
 	Upstream Name    `yaml:"upstream"` // of the vector store
 	ID       StoreID `yaml:"id"`       // of the vector store at the upstream

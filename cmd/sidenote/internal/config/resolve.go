@@ -67,7 +67,7 @@ func resolvePolicy(c *Config, name Name, p Policy) *tenant.Policy {
 	out.Rewrite.Rerank = p.Rerank.Settings(addressOf(c, p.Rerank.Upstream))
 	out.Rewrite.Grade = p.Grade.Settings(addressOf(c, p.Grade.Upstream))
 	out.Rewrite.Planner.Replan = p.Grade.Replans()
-	out.Rewrite.Search.Synonyms = c.synonyms[p.Retrieval.Synonyms]
+	out.Rewrite.Search.Synonyms = c.synonymsOf(p)
 	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
 	if out.Rewrite.Mode >= rewrite.Tools {
 		out.Tools = p.Tools.Policy(ToolBases(c.Knowledge, p.Knowledge))

@@ -22,7 +22,7 @@ func (c loader) readSynonyms(src Source) {
 	for _, key := range slices.Sorted(maps.Keys(c.places)) {
 		m := c.places[key]
 		value := m.Text()
-		if !strings.HasPrefix(key, "policies.") || !strings.HasSuffix(key, ".retrieval.synonyms") || value == synonymsDefault || value == Off {
+		if !takesSynonyms(key) || value == synonymsDefault || value == Off {
 			continue
 		}
 		if value == "" {
@@ -39,6 +39,27 @@ func (c loader) readSynonyms(src Source) {
 		from[value] = path
 		c.readSynonymsFile(src, key, path, value)
 	}
+}
+
+// takesSynonyms reports whether the value of a key is a list of synonyms.
+func takesSynonyms(key string) bool {
+	return strings.HasPrefix(key, "policies.") && strings.HasSuffix(key, ".retrieval.synonyms") ||
+		strings.HasPrefix(key, "knowledge.") && strings.HasSuffix(key, ".synonyms") && strings.Count(key, ".") == 2
+}
+
+// synonymsOf returns the synonyms of a policy and of its bases.
+func (c *Config) synonymsOf(p Policy) *retrieval.Synonyms {
+	values := []string{p.Retrieval.Synonyms}
+	for _, base := range slices.Sorted(slices.Values(p.Knowledge)) {
+		if value := c.Knowledge[base].Synonyms; !slices.Contains(values, value) {
+			values = append(values, value)
+		}
+	}
+	lists := make([]*retrieval.Synonyms, len(values))
+	for i, value := range values {
+		lists[i] = c.synonyms[value]
+	}
+	return synonyms.Join(lists...)
 }
 
 func (c loader) readSynonymsFile(src Source, key, path, value string) {

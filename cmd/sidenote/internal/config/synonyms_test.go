@@ -54,3 +54,39 @@ func TestSynonyms(t *testing.T) {
 		}
 	}
 }
+
+// A base's synonyms join those of a policy that searches it.
+func TestSynonymsOfABase(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("zoo.txt", "zebra, stripes\n")
+	write("policy.txt", "lion, mane\nzebra, horse\n")
+	digests := map[string]bool{}
+	for policy, want := range map[string][2]int{
+		"knowledge: [docs], retrieval: {synonyms: policy.txt}":      {1, 1},
+		"knowledge: [zoo, docs], retrieval: {synonyms: policy.txt}": {2, 1},
+		"knowledge: [zoo], retrieval: {synonyms: off}":              {1, 0},
+	} {
+		file := write("sidenote.yaml", "upstreams: {u: {base_url: https://api.example.org/v1}}\n"+
+			"knowledge: {zoo: {path: ., synonyms: zoo.txt}, docs: {path: .}}\npolicies: {default: {upstream: u, "+policy+"}}\n")
+		c, err := config.Load(config.Source{Path: file, Offline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := c.Tenant("default")
+		s := p.Rewrite.Search.Synonyms
+		if got := [2]int{len(s.Rules["zebra"]), len(s.Rules["lion"])}; got != want {
+			t.Errorf("%s: %d rules for zebra and %d for lion, want %d", policy, got[0], got[1], want)
+		}
+		digests[s.ID()] = true
+	}
+	if len(digests) != 3 {
+		t.Errorf("%d digests of three lists", len(digests))
+	}
+}

@@ -197,6 +197,7 @@ func knowledgeSections() []section {
 			{"description", "", "What the base contains, in at most 500 characters; shown to models with tools."},
 			{"deletions", "`keep`", "When most files are gone: `keep` the old contents, or `accept` the deletion."},
 			{"relevance_threshold", "`auto`", "Least relevance of its sources, between 0 and 1; `auto` is 0.5, the calibrated threshold."},
+			{"synonyms", "", "Synonyms for questions to policies with this base, beside theirs; as there."},
 			{"engine", "`embedded`", "`embedded`, or `vector_store` for a base kept by an upstream."},
 			{"upstream", "", "Upstream that has the vector store."},
 			{"id", "", "Id of the vector store."},
