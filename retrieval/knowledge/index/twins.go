@@ -11,6 +11,7 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+	"weak"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/chunk"
@@ -81,11 +82,27 @@ type namedDocument struct {
 // A twinning is what a segment remembers to find twins. It is never changed for another reason than
 // that more is known.
 type twinning struct {
-	mu         sync.Mutex
-	named      []namedDocument // that may be twins, by name; nil until needed
-	read       bool
-	signatures map[int]*signature
+	mu       sync.Mutex
+	named    []namedDocument // that may be twins, by name; nil until needed
+	read     bool
+	verdicts map[pair]verdict
 }
+
+// A pair is a document of a segment and another one, perhaps of another segment.
+type pair struct {
+	document int
+	of       weak.Pointer[twinning]
+	other    int
+}
+
+// A verdict says whether the documents of a pair are twins, and which one has more.
+type verdict byte
+
+const (
+	noTwins    verdict = iota
+	within             // all of the first is in the other
+	containing         // there is more in the first
+)
 
 // mayBeTwins returns the documents of a segment that may be twins, by name.
 func (s *Segment) mayBeTwins() []namedDocument {
@@ -203,11 +220,12 @@ func (s Segments) findTwins(named []namedDocument, same []map[int]string) {
 	better := betterTwins{near: map[string][]*twin{}}
 	for from, to := 0, 0; from < len(list); from = to { // those of one format
 		for to = from; to < len(list) && list[to].rank == list[from].rank; to++ {
-			if t, of := list[to], s.twinOf(list[to], &better); of == nil {
-				continue
-			} else if t.signature.containedIn(of.signature) {
+			t := list[to]
+			of, is := s.twinOf(t, &better)
+			switch is {
+			case within:
 				t.same = of
-			} else { // there is more in it
+			case containing:
 				of.same = t
 			}
 		}
@@ -245,8 +263,8 @@ func (b *betterTwins) add(t *twin) {
 }
 
 // twinOf returns a twin of t among others: first in its folder, then in folders of the same name,
-// then elsewhere; nil if there is none.
-func (s Segments) twinOf(t *twin, among *betterTwins) *twin {
+// then elsewhere.
+func (s Segments) twinOf(t *twin, among *betterTwins) (*twin, verdict) {
 	dir := path.Dir(t.id)
 	for i, others := range [...][]*twin{among.near[dir], among.near["/"+path.Base(dir)], among.all} {
 		for _, other := range others {
@@ -254,17 +272,43 @@ func (s Segments) twinOf(t *twin, among *betterTwins) *twin {
 				continue
 			}
 			if among.compared++; i > 0 && among.compared > mostTwins {
-				return nil
+				return nil, noTwins
 			}
-			s.sign(t)
-			s.sign(other)
-			if t.attributes == other.attributes && t.signature.agrees(other.signature) &&
-				(t.signature.containedIn(other.signature) || other.signature.containedIn(t.signature)) {
-				return other
+			if v := s.judge(t, other); v != noTwins {
+				return other, v
 			}
 		}
 	}
-	return nil
+	return nil, noTwins
+}
+
+// judge compares two documents, unless that was done before.
+func (s Segments) judge(t, other *twin) verdict {
+	known := s[t.segment].twinning
+	is := pair{t.document, weak.Make(s[other.segment].twinning), other.document}
+	known.mu.Lock()
+	v, ok := known.verdicts[is]
+	known.mu.Unlock()
+	if ok {
+		return v
+	}
+	s.sign(t)
+	s.sign(other)
+	if t.attributes == other.attributes && t.signature.agrees(other.signature) {
+		switch {
+		case t.signature.containedIn(other.signature):
+			v = within
+		case other.signature.containedIn(t.signature):
+			v = containing
+		}
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if known.verdicts == nil {
+		known.verdicts = map[pair]verdict{}
+	}
+	known.verdicts[is] = v
+	return v
 }
 
 // sign reads the signature and the attributes of a document.
@@ -278,20 +322,11 @@ func (s Segments) sign(t *twin) {
 		maps.DeleteFunc(attributes, func(key string, _ any) bool { return strings.HasPrefix(key, retrieval.VersionAttributes) })
 		t.attributes, _ = chunk.EncodeAttributes(attributes)
 	}
-	of.twinning.mu.Lock()
-	defer of.twinning.mu.Unlock()
-	if t.signature = of.twinning.signatures[t.document]; t.signature != nil {
-		return
-	}
 	var r signatureReader
 	for text := of.texts.first(t.document); text < of.texts.first(t.document+1); text++ {
 		r.read(of.texts.body(text))
 	}
 	t.signature = r.signature()
-	if of.twinning.signatures == nil {
-		of.twinning.signatures = map[int]*signature{}
-	}
-	of.twinning.signatures[t.document] = t.signature
 }
 
 // A signature is what is compared of a document.
