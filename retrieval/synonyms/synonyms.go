@@ -61,8 +61,8 @@ func Parse(text []byte) (*retrieval.Synonyms, error) {
 	return p.list, nil
 }
 
-// Join returns what searches for the alternatives of all lists, some of which may be nil: nil if
-// all are.
+// Join returns the rules of all lists as one list, nil if all are nil. A phrase that several lists
+// have gets the alternatives of all.
 func Join(lists ...*retrieval.Synonyms) *retrieval.Synonyms {
 	lists = slices.DeleteFunc(slices.Clone(lists), func(l *retrieval.Synonyms) bool { return l == nil })
 	if len(lists) < 2 {
@@ -72,7 +72,15 @@ func Join(lists ...*retrieval.Synonyms) *retrieval.Synonyms {
 	for _, l := range lists {
 		all.Digest += l.Digest
 		for first, rules := range l.Rules {
-			all.Rules[first] = append(all.Rules[first], rules...)
+			for _, r := range rules {
+				joined := all.Rules[first]
+				i := slices.IndexFunc(joined, func(other retrieval.SynonymRule) bool { return slices.Equal(other.Terms, r.Terms) })
+				if i < 0 {
+					all.Rules[first] = append(joined, retrieval.SynonymRule{Terms: r.Terms, Alternatives: slices.Clone(r.Alternatives)})
+				} else {
+					joined[i].Alternatives = append(joined[i].Alternatives, r.Alternatives...)
+				}
+			}
 		}
 	}
 	return all

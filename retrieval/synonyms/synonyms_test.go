@@ -70,3 +70,32 @@ func TestDefault(t *testing.T) {
 		t.Errorf("%d words", n)
 	}
 }
+
+// A phrase of two lists gets the alternatives of both, in their order; the lists stay as they were.
+func TestJoin(t *testing.T) {
+	parse := func(text string) *retrieval.Synonyms {
+		list, err := synonyms.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	a, b := parse("refund, money back\n"), parse("refund => chargeback\ncron => nightly\n")
+	all := synonyms.Join(nil, a, nil, b)
+	want := map[string][]retrieval.SynonymRule{
+		"refund": {{Terms: []string{"refund"}, Alternatives: [][]string{{"money", "back"}, {"chargeback"}}}},
+		"money":  a.Rules["money"], "cron": b.Rules["cron"],
+	}
+	if d := cmp.Diff(want, all.Rules); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if n := len(a.Rules["refund"][0].Alternatives); n != 1 {
+		t.Errorf("the first list has %d alternatives now", n)
+	}
+	if all.ID() == a.ID() || all.ID() == b.ID() || synonyms.Join(b, a).ID() == all.ID() {
+		t.Error("different lists have one digest")
+	}
+	if synonyms.Join(nil, nil) != nil || synonyms.Join() != nil || synonyms.Join(nil, a) != a {
+		t.Error("nil adds a list")
+	}
+}
