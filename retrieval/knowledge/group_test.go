@@ -74,10 +74,9 @@ func drawDocuments(t *rapid.T) []chunk.Document {
 
 // The bases of a query answer like one base that has all their documents under the ids base/id:
 // the same sources in the same order with the same scores. The floor is the same for one base; of
-// several, each is measured by its own words. This holds for any
-// number of segments, with deleted and rewritten documents, with any filter, and whatever other
-// bases contain. The ids of the bases have one length, so that the ids base/id are in the order of
-// base, then id.
+// several, each is measured by its own words. This holds for any number of segments, with deleted
+// and rewritten documents, with any filter, and whatever other bases contain. The ids of the bases
+// have one length, so that the ids base/id are in the order of base, then id.
 func TestGroupIsOneBase(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
