@@ -5,7 +5,7 @@
 # constants, and conditions of a switch.
 #
 #   deploy/mutate.sh                 all packages of the list below
-#   deploy/mutate.sh cache proxy     some of them
+#   deploy/mutate.sh cache rewrite   some of them
 #
 # Some 900 changes take 25 to 40 minutes on two quiet cores, 2 to 10 minutes a package:
 # each is compiled and tested by itself.
@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 # decide nothing here.
 rooms() {
   cat <<'EOF'
-proxy;        headers.go; Credential|HeaderOptions|MergeTakes|LowerOfTwo; ^$
+proxy/tenant; options.go caller.go; Credential|HeaderOptions|MergeTakes|LowerOfTwo|Directory; ^$
 proxy/route;  route.go; .; ^$
 retrieval;    select.go answer.go; .; ^$
 retrieval; excluded.go; .; ^$

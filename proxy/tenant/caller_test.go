@@ -1,4 +1,4 @@
-package proxy_test
+package tenant_test
 
 import (
 	"crypto/sha256"
