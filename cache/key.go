@@ -19,7 +19,7 @@ import (
 
 // schema is the version of keys and values. It changes with either, so that two releases that
 // share a store never read each other's entries.
-const schema = 11
+const schema = 12
 
 // A Kind says what the entries of a cache hold. It is a metric label.
 type Kind string

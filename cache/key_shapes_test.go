@@ -18,9 +18,9 @@ func TestKeysStayTheSame(t *testing.T) {
 	q := question("how long")
 	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
 	for want, key := range map[string]cache.Key{
-		"v11:selected:{acme}:9a34ba6b863df1d978c73d17fc93f93b136ffc99e02b9c4890e77980399a9149":   cache.NewKey(cache.Selected, q),
-		"v11:candidates:{acme}:cd75f218ed8c16270a33420cbea6b887ac50c9eac286cebfa180aaf8364d4232": cache.NewKey(cache.Candidates, q),
-		"v11:calibration:{}:396860b00f06991264ce4cb896caacc5ec860af48cf817694abf509716e3a2e6":    cache.NamedKey(cache.Calibration, "upstream", "model"),
+		"v12:selected:{acme}:16e400a987413232d01ada75cc6a2e10e6822b8462a9b25c9014df2b26b48fa1":   cache.NewKey(cache.Selected, q),
+		"v12:candidates:{acme}:f533234ba21c63f95bad93c65b8fc9b83d024f4f31b9e3d44d666f36588e3f16": cache.NewKey(cache.Candidates, q),
+		"v12:calibration:{}:2502af038a747f5d90352016bea93735c0922802ba3967bdb84e693c5c2183ec":    cache.NamedKey(cache.Calibration, "upstream", "model"),
 	} {
 		if got := key.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -33,9 +33,9 @@ func TestKeysStayTheSame(t *testing.T) {
 func TestKeyShowsPlainNames(t *testing.T) {
 	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 	for c := range 256 {
-		want := "v11:k:{_}:"
+		want := "v12:k:{_}:"
 		if strings.IndexByte(plain, byte(c)) >= 0 {
-			want = "v11:k:{" + string(rune(c)) + "}:"
+			want = "v12:k:{" + string(rune(c)) + "}:"
 		}
 		key := cache.Key{Kind: "k", Tenant: string([]byte{byte(c)})}
 		if got := key.String(); got != want+strings.Repeat("0", 64) {
@@ -49,7 +49,7 @@ func TestKeyShowsPlainNames(t *testing.T) {
 	}
 	for n, shown := range map[int]int{63: 63, 64: 64, 65: 64} {
 		key := cache.Key{Tenant: strings.Repeat("x", n)}
-		if want := "v11::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
+		if want := "v12::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
 			t.Errorf("%d bytes: %s", n, key)
 		}
 	}

@@ -136,7 +136,7 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 		if rapid.Bool().Draw(t, "kept") {
 			s := retrieval.Source{
 				Type: "rag", Knowledge: "docs", Doc: rapid.SampledFrom([]string{"a/b.md", "a/bc.md", "a", ""}).Draw(t, "doc"), Chunk: number.Draw(t, "chunk"),
-				Score: float64(rapid.Int32().Draw(t, "score")) / (1 << 20), Relevance: rapid.SampledFrom([]float64{0, .25}).Draw(t, "relevance"),
+				Score: float64(rapid.Int32().Draw(t, "score")) / (1 << 20), Relevance: rapid.SampledFrom([]float64{0, .25}).Draw(t, "relevance"), Strength: rapid.Float32Range(0, 9).Draw(t, "strength"),
 				Arm: rapid.SampledFrom([]retrieval.Arm{retrieval.ArmNone, retrieval.ArmWords, retrieval.ArmVector}).Draw(t, "arm"),
 				At:  retrieval.Place{Kept: true, Segment: rapid.IntMin(0).Draw(t, "segment"), Text: rapid.IntMin(0).Draw(t, "text")},
 			}
@@ -156,7 +156,7 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 		Sources: optional(rapid.SliceOfN(source, 0, 9)).Draw(t, "sources"),
 		Excluded: retrieval.NewExcludedList(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Excluded {
 			s := source.Draw(t, "source")
-			x := retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, At: s.At}
+			x := retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Strength: s.Strength, Arm: s.Arm, ByArm: s.ByArm, At: s.At}
 			if !s.At.Kept {
 				x.Name, x.Section = s.Name, s.Section
 			}

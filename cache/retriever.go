@@ -417,7 +417,7 @@ func (e *encoder) source(b []byte, s *retrieval.Source) []byte {
 	b = e.names.append(b, s.Knowledge)
 	b = e.docs.append(b, s.Doc)
 	b = binary.AppendVarint(b, int64(s.Chunk))
-	scores := retrieval.Scores{Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, RerankScore: s.RerankScore, GradeScore: s.GradeScore}
+	scores := retrieval.Scores{Score: s.Score, Relevance: s.Relevance, Strength: s.Strength, Arm: s.Arm, ByArm: s.ByArm, RerankScore: s.RerankScore, GradeScore: s.GradeScore}
 	b = scores.Append(b, e.floor)
 	b = append(b, byte(max(0, slices.Index(grades[:], s.Grade))))
 	b = retrieval.AppendString(b, s.Date)
@@ -434,7 +434,7 @@ func (d *decoder) source(s *retrieval.Source) {
 	s.Type, s.Knowledge, s.Doc = d.names.next(d), d.names.next(d), d.docs.next(d)
 	s.Chunk = d.Int()
 	scores := retrieval.ReadScores(&d.BinaryReader, d.floor)
-	s.Score, s.Relevance, s.Arm, s.ByArm = scores.Score, scores.Relevance, scores.Arm, scores.ByArm
+	s.Score, s.Relevance, s.Strength, s.Arm, s.ByArm = scores.Score, scores.Relevance, scores.Strength, scores.Arm, scores.ByArm
 	s.RerankScore, s.GradeScore = scores.RerankScore, scores.GradeScore
 	grade := d.Byte()
 	if int(grade) >= len(grades) {

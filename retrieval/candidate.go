@@ -23,7 +23,7 @@ type candidate struct {
 	score     float64 // from a Reranker
 	judged    bool    // scored by a Reranker
 	further   bool    // found by a query of a plan
-	strength  float64 // by which it is ranked, see weighEvidence
+	strength  float64 // by which it is ranked, see weighEvidence; 0 if by relevance
 	document  int     // index of its document in selection.byDocument
 	base      int     // index of its base in selection.byBase
 	text      *content
@@ -39,7 +39,7 @@ type exclusion struct {
 
 // write fills in x, except for the label.
 func (f *exclusion) write(x *Excluded) {
-	x.Knowledge, x.Score, x.Relevance, x.RerankScore = f.knowledge, f.own, f.relevance, f.rerankScore()
+	x.Knowledge, x.Score, x.Relevance, x.Strength, x.RerankScore = f.knowledge, f.own, f.relevance, f.shownStrength(), f.rerankScore()
 	x.Reason, x.Detail, x.MinScore = f.reason, f.detail, 0
 	if f.reason == ExcludedScore {
 		x.MinScore = f.threshold
@@ -75,8 +75,16 @@ func (c *candidate) result() Source {
 	} else {
 		src = Source{Type: typeRAG, Knowledge: c.knowledge, Score: c.own, Arm: c.hit.Arm, ByArm: c.hit.ByArm, At: c.hit.At}
 	}
-	src.Relevance, src.RerankScore, src.Date = c.relevance, c.rerankScore(), c.date()
+	src.Relevance, src.Strength, src.RerankScore, src.Date = c.relevance, c.shownStrength(), c.rerankScore(), c.date()
 	return src
+}
+
+// shownStrength returns the strength as a Source has it: 0 if a Reranker decided.
+func (c *candidate) shownStrength() float32 {
+	if c.judged {
+		return 0
+	}
+	return float32(c.strength)
 }
 
 // rerankScore returns a copy of the rerank score, since an answer outlives the candidate.
@@ -200,6 +208,7 @@ type Excluded struct {
 	Name, Section  string
 	Score          float64
 	Relevance      float64
+	Strength       float32
 	Arm            Arm
 	ByArm          ArmScores
 	RerankScore    *float64

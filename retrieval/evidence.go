@@ -38,6 +38,7 @@ func (s *selection) weighEvidence() {
 	all, weight := 0.0, 1.0
 	for _, c := range s.ranked {
 		if c.relevance >= belowOne { // scores that are no relevances tell order alone
+			s.byRelevance()
 			return
 		}
 		c.strength = c.relevance / (1 - c.relevance) // multiple of the floor
@@ -50,12 +51,20 @@ func (s *selection) weighEvidence() {
 		weight *= baseDecay
 	}
 	if !(all > 0) || len(s.byDocument) == len(s.ranked) && len(s.byBase) == 1 {
+		s.byRelevance()
 		return
 	}
 	for _, c := range s.ranked {
 		c.strength = (c.strength + documentEvidence*s.byDocument[c.document].found) * (1 + baseEvidence*s.byBase[c.base].found/all)
 	}
 	slices.SortStableFunc(s.ranked, func(a, b *candidate) int { return cmp.Compare(b.strength, a.strength) })
+}
+
+// byRelevance leaves the candidates in the order of their relevance.
+func (s *selection) byRelevance() {
+	for _, c := range s.ranked {
+		c.strength = 0
+	}
 }
 
 // documentOf returns the index in s.byDocument of a candidate's document.

@@ -11,7 +11,7 @@ import (
 func ExcludedSource(x *Excluded) Source {
 	src := Source{
 		Type: typeRAG, Knowledge: x.Knowledge, Doc: x.Doc, Chunk: x.Chunk, Name: x.Name, Section: x.Section,
-		Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, ByArm: x.ByArm, RerankScore: x.RerankScore, GradeScore: x.GradeScore, At: x.At,
+		Score: x.Score, Relevance: x.Relevance, Strength: x.Strength, Arm: x.Arm, ByArm: x.ByArm, RerankScore: x.RerankScore, GradeScore: x.GradeScore, At: x.At,
 	}
 	if x.GradeScore != nil {
 		src.Grade = GradeIrrelevant
@@ -190,7 +190,7 @@ func (p *excludedPacker) Add(x *Excluded, label Label) {
 	p.doc = append(p.doc[:0], label.Doc...)
 	p.b = AppendString(append(p.b, byte(common)), label.Doc[common:])
 	p.b = binary.AppendVarint(p.b, int64(label.Chunk))
-	scores := Scores{Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, ByArm: x.ByArm, RerankScore: x.RerankScore, GradeScore: x.GradeScore}
+	scores := Scores{Score: x.Score, Relevance: x.Relevance, Strength: x.Strength, Arm: x.Arm, ByArm: x.ByArm, RerankScore: x.RerankScore, GradeScore: x.GradeScore}
 	if p.b = x.At.Append(scores.Append(p.b, p.floor)); x.At.Kept {
 		p.names.add(label.Name, label.Section)
 		return
@@ -290,7 +290,7 @@ func (r *unpacker) next() (x Excluded) {
 	x.Reason, x.MinScore, x.Detail = why.reason, why.least, why.detail
 	x.Doc, x.Chunk = r.document(), r.Int()
 	scores := ReadScores(&r.BinaryReader, r.floor)
-	x.Score, x.Relevance, x.Arm, x.ByArm = scores.Score, scores.Relevance, scores.Arm, scores.ByArm
+	x.Score, x.Relevance, x.Strength, x.Arm, x.ByArm = scores.Score, scores.Relevance, scores.Strength, scores.Arm, scores.ByArm
 	x.RerankScore, x.GradeScore = scores.RerankScore, scores.GradeScore
 	if x.At = ReadPlace(&r.BinaryReader); !x.At.Kept {
 		x.Name, x.Section = r.String(), r.String()

@@ -22,7 +22,7 @@ var someExcluded = rapid.Custom(func(t *rapid.T) retrieval.Excluded {
 	}
 	x := retrieval.Excluded{
 		Knowledge: text.Draw(t, "knowledge"), Doc: text.Draw(t, "doc"), Chunk: rapid.Int().Draw(t, "chunk"), Name: text.Draw(t, "name"), Section: text.Draw(t, "section"),
-		Score: number.Draw(t, "score"), Relevance: number.Draw(t, "relevance"), RerankScore: optional("rerank"), GradeScore: optional("grade"),
+		Score: number.Draw(t, "score"), Relevance: number.Draw(t, "relevance"), Strength: rapid.Float32Range(0, 9).Draw(t, "strength"), RerankScore: optional("rerank"), GradeScore: optional("grade"),
 		Reason: rapid.SampledFrom([]retrieval.ExcludeReason{retrieval.ExcludedDup, retrieval.ExcludedTopK, retrieval.ExcludedScore, "other"}).Draw(t, "reason"),
 	}
 	if rapid.Bool().Draw(t, "by floor") {

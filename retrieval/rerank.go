@@ -410,7 +410,7 @@ func (g *Grading) drop(res *Result) {
 		}
 		excluded = append(excluded, Excluded{
 			Knowledge: src.Knowledge, Doc: src.Doc, Chunk: src.Chunk, Name: src.Name, Section: src.Section,
-			Score: src.Score, Relevance: src.Relevance, Arm: src.Arm, ByArm: src.ByArm, RerankScore: src.RerankScore, GradeScore: src.GradeScore, At: src.At,
+			Score: src.Score, Relevance: src.Relevance, Strength: src.Strength, Arm: src.Arm, ByArm: src.ByArm, RerankScore: src.RerankScore, GradeScore: src.GradeScore, At: src.At,
 			Reason: ExcludedGrade, Detail: "irrelevant: " + shortOf(*cmp.Or(src.GradeScore, src.RerankScore), g.Irrelevant),
 		})
 	}

@@ -153,6 +153,7 @@ type Source struct {
 	Tokens      int    // exact tokens of Text in the query's Encoding; 0 if unknown
 	Score       float64
 	Relevance   float64   // Score on a scale shared by all bases, see Relevance; 0 from an engine
+	Strength    float32   // by which sources are ordered, see weighEvidence; 0 if something else orders them
 	Arm         Arm       // the arm that contributes most to Score, if the engine has several
 	ByArm       ArmScores // scores by arm; zero if Arm is ArmNone
 	RerankScore *float64  // from a Reranker; nil if it did not score this chunk

@@ -25,6 +25,7 @@ type ArmScores struct {
 // Scores holds all scores of a candidate; the fields are those of a Source.
 type Scores struct {
 	Score, Relevance float64
+	Strength         float32
 	Arm              Arm
 	ByArm            ArmScores
 	RerankScore      *float64
@@ -40,6 +41,7 @@ const (
 	scoreVector                // the arm is ArmVector, likewise
 	scoreReranked              // a reranker's score follows
 	scoreGraded                // a grader's score follows
+	scoreStrength              // the strength follows
 )
 
 // scoreUnit is the unit of the embedded engine's scores. A multiple of it is written as an
@@ -72,6 +74,9 @@ func (s *Scores) Append(b []byte, floor float64) []byte {
 	if s.GradeScore != nil {
 		flags |= scoreGraded
 	}
+	if s.Strength != 0 {
+		flags |= scoreStrength
+	}
 	b = append(b, flags)
 	if flags&scoreScaled != 0 {
 		b = binary.AppendVarint(b, units)
@@ -89,6 +94,9 @@ func (s *Scores) Append(b []byte, floor float64) []byte {
 	}
 	if s.GradeScore != nil {
 		b = AppendFloat(b, *s.GradeScore)
+	}
+	if flags&scoreStrength != 0 {
+		b = appendFloat32(b, s.Strength)
 	}
 	return b
 }
@@ -122,6 +130,9 @@ func ReadScores(r *BinaryReader, floor float64) (s Scores) {
 	}
 	if flags&scoreGraded != 0 {
 		s.GradeScore = new(r.Float())
+	}
+	if flags&scoreStrength != 0 {
+		s.Strength = r.Float32()
 	}
 	return s
 }

@@ -105,6 +105,7 @@ type SourceEntry struct {
 	Date      string              `json:"date,omitempty"` // if it is one of several versions of a document
 	Score     float64             `json:"score"`
 	Relevance float64             `json:"relevance"`              // Score on a scale from 0 to 1 shared by all bases; 0.5 is the calibrated minimum
+	Strength  float32             `json:"strength,omitempty"`     // by which the search ordered it; 0 if something else did
 	Arm       retrieval.Arm       `json:"arm,omitempty"`          // the search arm that contributed most, if the base is searched by several
 	ByArm     retrieval.ArmScores `json:"arm_scores,omitzero"`    // the scores by arm
 	Reranked  *float64            `json:"rerank_score,omitempty"` // the reranker's score; nil if it was not reranked
@@ -192,7 +193,7 @@ type Ledger struct {
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
-	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Date: s.Date, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
+	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Date: s.Date, Score: s.Score, Relevance: s.Relevance, Strength: s.Strength, Arm: s.Arm, ByArm: s.ByArm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
 }
 
 // WithExcluded returns the ledger with the excluded candidates added to Sources and ChunkSources

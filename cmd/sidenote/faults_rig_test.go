@@ -66,7 +66,7 @@ func newStage(t *testing.T) *stage {
 }
 
 func keys(server *redistest.Server, pattern string) []string {
-	return strings.Fields(server.Do("KEYS", "sidenote:v11:"+pattern))
+	return strings.Fields(server.Do("KEYS", "sidenote:v12:"+pattern))
 }
 
 // A rig is a Sidenote on a Redis that a test breaks.

@@ -44,6 +44,7 @@ type LookupSource struct {
 	Date      string          `json:"date,omitempty"` // if it is one of several versions of a document
 	Score     float64         `json:"score"`
 	Relevance float64         `json:"relevance"`              // of the score, comparable across bases, from 0 to 1
+	Strength  float32         `json:"strength,omitempty"`     // by which the search ordered it; 0 if something else did
 	Arm       retrieval.Arm   `json:"arm,omitempty"`          // the arm that contributed most, if the base is searched by several
 	Reranked  *float64        `json:"rerank_score,omitempty"` // by the reranker; nil without one
 	Grade     retrieval.Grade `json:"grade,omitempty"`        // if it was graded
@@ -85,7 +86,7 @@ func NewLookup(res *retrieval.Result) Lookup {
 
 func sourceOf(s *retrieval.Source) LookupSource {
 	return LookupSource{
-		Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Date: s.Date, Score: s.Score, Relevance: s.Relevance,
+		Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Date: s.Date, Score: s.Score, Relevance: s.Relevance, Strength: s.Strength,
 		Arm: s.Arm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore, Text: s.Text,
 	}
 }

@@ -27,8 +27,8 @@ type Candidate struct {
 	RequiredRelevance float64                 // required relevance; 0 for none
 }
 
-// Candidates returns the candidates of all bases, sorted by relevance or in the order of the
-// reranker or grader. Duplicates are listed with the candidate that they duplicate.
+// Candidates returns the candidates of all bases, sorted by strength, by relevance or in the order of
+// the reranker or grader. Duplicates are listed with the candidate that they duplicate.
 func (f *SearchResult) Candidates() []*Candidate {
 	var all []*Candidate
 	var twins []retrieval.Excluded
@@ -54,14 +54,19 @@ func (f *SearchResult) Candidates() []*Candidate {
 		}
 		all[at].Duplicates = append(all[at].Duplicates, retrieval.ExcludedSource(x))
 	}
-	byRelevance := slices.IsSortedFunc(f.Sources, func(a, b retrieval.Source) int { return cmp.Compare(b.Relevance, a.Relevance) })
-	if f.Reranked == nil && f.Graded == nil && f.Settings.Fusion == retrieval.FusionScores && byRelevance { // otherwise they are ranked already, or versions stand first
-		slices.SortStableFunc(all, func(a, b *Candidate) int { return cmp.Compare(b.Relevance, a.Relevance) })
+	sorted := slices.IsSortedFunc(f.Sources, func(a, b retrieval.Source) int { return better(&a, &b) })
+	if f.Reranked == nil && f.Graded == nil && f.Settings.Fusion == retrieval.FusionScores && sorted { // otherwise they are ranked already, or versions stand first
+		slices.SortStableFunc(all, func(a, b *Candidate) int { return better(&a.Source, &b.Source) })
 	}
 	for _, c := range all {
 		c.Explained, c.RequiredRelevance = f.told(&c.Source), f.least(&c.Source)
 	}
 	return all
+}
+
+// better orders sources by strength or, without one, by relevance.
+func better(a, b *retrieval.Source) int {
+	return cmp.Or(cmp.Compare(b.Strength, a.Strength), cmp.Compare(b.Relevance, a.Relevance))
 }
 
 // told returns the components of a chunk's score; zero for a remote base.

@@ -33,6 +33,30 @@ func TestCandidatesForPrograms(t *testing.T) {
 	}
 }
 
+// Candidates are in the order of their strength, and without one in that of their relevance.
+func TestCandidatesByStrength(t *testing.T) {
+	source := func(doc string, relevance float64, strength float32) retrieval.Source {
+		return retrieval.Source{Knowledge: "hr", Doc: doc, Relevance: relevance, Strength: strength}
+	}
+	order := func(strengths [3]float32) string {
+		out := []retrieval.Excluded{{Knowledge: "hr", Doc: "out", Relevance: .7, Strength: strengths[2], Reason: retrieval.ExcludedTopK}}
+		f := explain.SearchResult{Settings: retrieval.DefaultSettings(), Result: retrieval.Result{
+			Sources: []retrieval.Source{source("first", .8, strengths[0]), source("second", .6, strengths[1])}, Excluded: retrieval.NewExcludedList(out),
+		}}
+		var all []string
+		for _, c := range f.Candidates() {
+			all = append(all, c.Doc)
+		}
+		return strings.Join(all, " ")
+	}
+	if got := order([3]float32{5, 4, 3}); got != "first second out" {
+		t.Errorf("by strength: %s", got)
+	}
+	if got := order([3]float32{}); got != "first out second" {
+		t.Errorf("by relevance: %s", got)
+	}
+}
+
 // The requirement for candidates comes from the policy, the base, or the question.
 func TestFloorLine(t *testing.T) {
 	f := explaintest.Found(t)

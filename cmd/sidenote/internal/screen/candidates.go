@@ -3,6 +3,7 @@ package screen
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"sidenote/cmd/internal/terminal"
@@ -13,6 +14,7 @@ import (
 const (
 	columns = 79 // of a line, if names allow it
 	indent  = 23 // columns before the details of a candidate
+	further = 9  // columns of a strength
 )
 
 // Candidates shows how many candidates each search stage left, what was searched for, and all
@@ -43,17 +45,26 @@ func Candidates(w io.Writer, f *explain.SearchResult) {
 		fmt.Fprintln(w, "terms     "+strings.Join(lines(parts(f.Explained.Terms, columns-10), columns-10), "\n          "))
 	}
 	all := f.Candidates()
+	ordered := slices.ContainsFunc(all, func(c *explain.Candidate) bool { return c.Strength > 0 })
 	if len(all) > 0 {
-		fmt.Fprintf(w, "\n%4s %9s %7s\n", "", "relevance", "score")
+		head := fmt.Sprintf("%4s %9s %7s", "", "relevance", "score")
+		if ordered {
+			head += fmt.Sprintf("%*s", further, "strength")
+		}
+		fmt.Fprintln(w, "\n"+head)
 	}
 	for _, c := range all {
-		printCandidate(w, c)
+		printCandidate(w, c, ordered)
 	}
 }
 
 // printCandidate shows a candidate and, below it, why it is excluded, its terms with their scores,
-// and the near-duplicates that it represents.
-func printCandidate(w io.Writer, c *explain.Candidate) {
+// and the near-duplicates that it represents. If ordered is set, strengths have a column.
+func printCandidate(w io.Writer, c *explain.Candidate, ordered bool) {
+	indent, strength := indent, ""
+	if ordered {
+		indent, strength = indent+further, fmt.Sprintf("%*.2f", further, c.Strength)
+	}
 	rank := "out"
 	if c.Number > 0 {
 		rank = fmt.Sprintf("%d.", c.Number)
@@ -62,7 +73,7 @@ func printCandidate(w io.Writer, c *explain.Candidate) {
 	if heading := title(c.Source); heading != "" {
 		line += "  " + terminal.Fit(heading, max(20, columns-indent-len(line)-2))
 	}
-	fmt.Fprintf(w, "%4s %9.2f %7.2f %s\n", rank, c.Relevance, c.Score, line)
+	fmt.Fprintf(w, "%4s %9.2f %7.2f%s %s\n", rank, c.Relevance, c.Score, strength, line)
 	owed := parts(c.Explained.Terms, columns-indent)
 	switch d := c.Explained.Document; {
 	case d >= .005:

@@ -19,17 +19,17 @@ searched  2 bases in 1.5 ms: elsewhere, hr
 floor     relevance 0.50, here a score of 2.00
 terms     parent 3.00  leav 1.00  mani (nowhere)
 
-     relevance   score
-  1.      0.75    6.00 hr/a#0  A > Part
-                       parent 4.00  leav 1.75  (whole document 0.25)
-                       stands for hr/b#0, elsewhere/a#0
-  2.      0.67    4.00 hr/c#0  C > Part
-  3.      0.65    0.65 elsewhere/f#0  F > Part
- out      0.60    3.00 hr/d#0  D > Part
-                       after the best 3
- out      0.33    1.00 hr/e#0  E > Part
-                       score 1.0 < 2.0
-                       leav 1.25  (further chunk -0.25)
+     relevance   score strength
+  1.      0.75    6.00     4.60 hr/a#0  A > Part
+                                parent 4.00  leav 1.75  (whole document 0.25)
+                                stands for hr/b#0, elsewhere/a#0
+  2.      0.67    4.00     3.07 hr/c#0  C > Part
+  3.      0.65    0.65     2.59 elsewhere/f#0  F > Part
+ out      0.60    3.00     2.30 hr/d#0  D > Part
+                                after the best 3
+ out      0.33    1.00     0.77 hr/e#0  E > Part
+                                score 1.0 < 2.0
+                                leav 1.25  (further chunk -0.25)
 `
 	if w.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", w.String(), want)

@@ -150,6 +150,9 @@ func printLedger(w io.Writer, e *explain.Explanation) {
 		title := strings.Trim(s.Name+" > "+s.Section, " >")
 		line := terminal.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title))
 		scores := fmt.Sprintf("score %.1f, relevance %.2f", s.Score, s.Relevance)
+		if s.Strength > 0 {
+			scores += fmt.Sprintf(", strength %.1f", s.Strength)
+		}
 		if s.Reranked != nil {
 			scores += fmt.Sprintf(", rerank %.3g", *s.Reranked)
 		}
