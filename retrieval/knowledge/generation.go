@@ -11,6 +11,7 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/extract/office"
 	"sidenote/retrieval/knowledge/extract/pdf"
+	"sidenote/retrieval/knowledge/index"
 )
 
 // version stands for everything in this package that affects chunks or floor. Change it when the
@@ -20,7 +21,7 @@ const version = "9"
 // Generation returns the digest of a base: the sum of its documents combined with the versions of
 // everything that reads them. deps is Deps.Version.
 func Generation(sum chunk.Sum, deps string) string {
-	parts := []string{"sidenote knowledge", version, analysis.Version, office.DOCXVersion, strconv.Itoa(chunk.MaxTokens), deps, "twins 1"}
+	parts := []string{"sidenote knowledge", version, analysis.Version, office.DOCXVersion, strconv.Itoa(chunk.MaxTokens), deps, index.TwinsVersion}
 	for _, f := range extract.Formats() {
 		parts = append(parts, extract.VersionOf(f))
 	}

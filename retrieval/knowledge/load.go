@@ -156,6 +156,6 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 	if err := writer.Flush(); err != nil {
 		return nil, err
 	}
-	segments = segments.WithoutTwins()
+	segments = segments.WithoutTwins(new(index.Verdicts))
 	return NewContent(ctx, segments, ContentOptions{Generation: Generation(sum, b.deps.Version)})
 }

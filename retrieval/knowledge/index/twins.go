@@ -3,6 +3,8 @@ package index
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
+	"hash/fnv"
 	"maps"
 	"path"
 	"runtime"
@@ -11,7 +13,6 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
-	"weak"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/chunk"
@@ -79,21 +80,26 @@ type namedDocument struct {
 	document int
 }
 
-// A twinning is what a segment remembers to find twins. It is never changed for another reason than
-// that more is known.
+// TwinsVersion changes whenever other documents become twins.
+const TwinsVersion = "twins 1"
+
+// A twinning is the list of the documents of a segment that may be twins.
 type twinning struct {
-	mu       sync.Mutex
-	named    []namedDocument // that may be twins, by name; nil until needed
-	read     bool
-	verdicts map[pair]verdict
+	mu    sync.Mutex
+	named []namedDocument // by name
+	read  bool
 }
 
-// A pair is a document of a segment and another one, perhaps of another segment.
-type pair struct {
-	document int
-	of       weak.Pointer[twinning]
-	other    int
+// Verdicts are the results of comparing the documents of a base. A document is identified by its
+// content, so that a result outlives segments and processes and never applies to a changed document.
+type Verdicts struct {
+	Compared int // how many pairs were compared because there was no verdict
+	of       map[pair]verdict
+	used     map[pair]verdict // by the present call of WithoutTwins
 }
+
+// A pair is the content keys of two documents.
+type pair [2]uint64
 
 // A verdict says whether the documents of a pair are twins, and which one has more.
 type verdict byte
@@ -103,6 +109,35 @@ const (
 	within             // all of the first is in the other
 	containing         // there is more in the first
 )
+
+// savedVerdicts is the serialized form of Verdicts.
+type savedVerdicts struct {
+	Version string
+	Pairs   [][3]uint64 // the content keys and the verdict
+}
+
+// OpenVerdicts reverses Verdicts.Save. If saved is damaged or of another version, there are none.
+func OpenVerdicts(saved []byte) *Verdicts {
+	var from savedVerdicts
+	v := &Verdicts{of: map[pair]verdict{}}
+	if len(saved) == 0 || json.Unmarshal(saved, &from) != nil || from.Version != TwinsVersion {
+		return v
+	}
+	for _, p := range from.Pairs {
+		v.of[pair{p[0], p[1]}] = verdict(p[2])
+	}
+	return v
+}
+
+// Save returns the verdicts for OpenVerdicts.
+func (v *Verdicts) Save() ([]byte, error) {
+	to := savedVerdicts{Version: TwinsVersion, Pairs: [][3]uint64{}}
+	for p, is := range v.of {
+		to.Pairs = append(to.Pairs, [3]uint64{p[0], p[1], uint64(is)})
+	}
+	slices.SortFunc(to.Pairs, func(a, b [3]uint64) int { return slices.Compare(a[:], b[:]) })
+	return json.Marshal(to)
+}
 
 // mayBeTwins returns the documents of a segment that may be twins, by name.
 func (s *Segment) mayBeTwins() []namedDocument {
@@ -124,9 +159,11 @@ func (s *Segment) mayBeTwins() []namedDocument {
 	return t.named
 }
 
-// WithoutTwins returns the segments with twins hidden.
-func (s Segments) WithoutTwins() Segments {
+// WithoutTwins returns the segments with twins hidden. It compares the documents for which known
+// has no verdict, and removes verdicts that it did not need.
+func (s Segments) WithoutTwins(known *Verdicts) Segments {
 	defer runtime.KeepAlive(s)
+	known.used = map[pair]verdict{}
 	var all []namedDocument
 	for i := range s {
 		for _, n := range s[i].mayBeTwins() {
@@ -144,9 +181,10 @@ func (s Segments) WithoutTwins() Segments {
 		for to = from + 1; to < len(all) && all[to].name == all[from].name; to++ {
 		}
 		if to-from > 1 {
-			s.findTwins(all[from:to], same)
+			s.findTwins(all[from:to], same, known)
 		}
 	}
+	known.of, known.used = known.used, nil
 	out := slices.Clone(s)
 	for i := range out {
 		out[i] = out[i].hiding(same[i])
@@ -198,13 +236,14 @@ type twin struct {
 	namedDocument
 	id         string
 	rank       int
+	key        uint64 // see contentKey; 0 until needed
 	attributes string
 	signature  *signature
 	same       *twin // nil if it is searched
 }
 
 // findTwins finds twins among documents of one name, and adds them to same, by segment.
-func (s Segments) findTwins(named []namedDocument, same []map[int]string) {
+func (s Segments) findTwins(named []namedDocument, same []map[int]string, known *Verdicts) {
 	list := make([]*twin, len(named))
 	formats := map[int]bool{}
 	for i, n := range named {
@@ -217,7 +256,7 @@ func (s Segments) findTwins(named []namedDocument, same []map[int]string) {
 		return
 	}
 	slices.SortFunc(list, func(a, b *twin) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id)) })
-	better := betterTwins{near: map[string][]*twin{}}
+	better := betterTwins{near: map[string][]*twin{}, known: known}
 	for from, to := 0, 0; from < len(list); from = to { // those of one format
 		for to = from; to < len(list) && list[to].rank == list[from].rank; to++ {
 			t := list[to]
@@ -253,6 +292,7 @@ type betterTwins struct {
 	near     map[string][]*twin // by folder, and by its name after a slash
 	all      []*twin
 	compared int // how many documents were compared although they are in other folders
+	known    *Verdicts
 }
 
 func (b *betterTwins) add(t *twin) {
@@ -274,7 +314,7 @@ func (s Segments) twinOf(t *twin, among *betterTwins) (*twin, verdict) {
 			if among.compared++; i > 0 && among.compared > mostTwins {
 				return nil, noTwins
 			}
-			if v := s.judge(t, other); v != noTwins {
+			if v := s.judge(t, other, among.known); v != noTwins {
 				return other, v
 			}
 		}
@@ -282,16 +322,38 @@ func (s Segments) twinOf(t *twin, among *betterTwins) (*twin, verdict) {
 	return nil, noTwins
 }
 
-// judge compares two documents, unless that was done before.
-func (s Segments) judge(t, other *twin) verdict {
-	known := s[t.segment].twinning
-	is := pair{t.document, weak.Make(s[other.segment].twinning), other.document}
-	known.mu.Lock()
-	v, ok := known.verdicts[is]
-	known.mu.Unlock()
-	if ok {
-		return v
+// judge compares two documents unless there is a verdict.
+func (s Segments) judge(t, other *twin, known *Verdicts) verdict {
+	is := pair{s.contentKey(t), s.contentKey(other)}
+	v, ok := known.used[is]
+	if !ok {
+		v, ok = known.of[is]
 	}
+	if !ok {
+		v = s.compareTwins(t, other)
+		known.Compared++
+	}
+	known.used[is] = v
+	return v
+}
+
+// contentKey returns a hash of the id, the attributes and the checksums of the texts of a document.
+func (s Segments) contentKey(t *twin) uint64 {
+	if t.key == 0 {
+		of, hash := &s[t.segment].texts, fnv.New64a()
+		_, _ = hash.Write([]byte(t.id))
+		_, _ = hash.Write([]byte{0})
+		_, _ = hash.Write(of.set(number(of.setOf, t.document)))
+		first, end := of.first(t.document), of.first(t.document+1)
+		_, _ = hash.Write([]byte{0})
+		_, _ = hash.Write(of.sums[4*first : 4*end])
+		t.key = hash.Sum64()
+	}
+	return t.key
+}
+
+// compareTwins compares two documents by their texts.
+func (s Segments) compareTwins(t, other *twin) (v verdict) {
 	s.sign(t)
 	s.sign(other)
 	if t.attributes == other.attributes && t.signature.agrees(other.signature) {
@@ -302,12 +364,6 @@ func (s Segments) judge(t, other *twin) verdict {
 			v = containing
 		}
 	}
-	known.mu.Lock()
-	defer known.mu.Unlock()
-	if known.verdicts == nil {
-		known.verdicts = map[pair]verdict{}
-	}
-	known.verdicts[is] = v
 	return v
 }
 

@@ -55,7 +55,7 @@ func TestTwins(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		shown := segments.WithoutTwins()
+		shown := segments.WithoutTwins(new(index.Verdicts))
 		var got []string
 		for _, twin := range shown.Twins() {
 			got = append(got, twin.Document+" = "+twin.Same)
@@ -66,7 +66,7 @@ func TestTwins(t *testing.T) {
 		if strings.Join(got, "|") != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
-		if again := shown.WithoutTwins(); len(again.Twins()) != len(got) || again[0].Postings != shown[0].Postings {
+		if again := shown.WithoutTwins(new(index.Verdicts)); len(again.Twins()) != len(got) || again[0].Postings != shown[0].Postings {
 			t.Errorf("%s: counted again", c.name)
 		}
 	}
@@ -84,12 +84,12 @@ func TestTwinComesBack(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	shown := segments.WithoutTwins()
+	shown := segments.WithoutTwins(new(index.Verdicts))
 	if shown[0].Documents != 1 || shown[0].Postings.Len() != 1 {
 		t.Fatalf("%d documents, %d texts", shown[0].Documents, shown[0].Postings.Len())
 	}
 	html := shown[0].WithRows(map[int64]bool{0: true})
-	after := index.Segments{shown[0].Without(html, &shown[0])}.WithoutTwins()
+	after := index.Segments{shown[0].Without(html, &shown[0])}.WithoutTwins(new(index.Verdicts))
 	if _, ok := index.Lookup(after, "a.txt"); !ok || len(after.Twins()) > 0 || after[0].Documents != 1 {
 		t.Errorf("%v, %v, %d documents", ok, after.Twins(), after[0].Documents)
 	}
@@ -117,7 +117,7 @@ func TestManyOfOneName(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if twins := segments.WithoutTwins().Twins(); len(twins) != 1 || twins[0] != (index.Twin{Document: "d7/index.html", Same: "d7/index.md"}) {
+	if twins := segments.WithoutTwins(new(index.Verdicts)).Twins(); len(twins) != 1 || twins[0] != (index.Twin{Document: "d7/index.html", Same: "d7/index.md"}) {
 		t.Error(twins)
 	}
 }

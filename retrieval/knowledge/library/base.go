@@ -28,6 +28,8 @@ type base struct {
 
 	badVectors map[string]bool // vector files found to be damaged
 
+	verdicts *index.Verdicts // on twins; nil until needed
+
 	behind bool            // something was written that the Content may lack
 	saved  map[string]bool // segments of the saved calibration; nil if unknown
 	since  time.Time       // when a follower began to wait for a complete state; zero if it is not waiting
@@ -81,7 +83,7 @@ func (b *base) update(ctx context.Context, force bool) error {
 			return err
 		}
 	}
-	if segments, err = hideTwins(segments); err != nil {
+	if segments, err = b.hideTwins(ctx, segments); err != nil {
 		return err
 	}
 	for {
@@ -103,16 +105,31 @@ func (b *base) update(ctx context.Context, force bool) error {
 	return nil
 }
 
-// hideTwins hides the twins in segments.
-func hideTwins(segments index.Segments) (shown index.Segments, err error) {
+// hideTwins hides the twins in segments. Its verdicts are kept for the next process.
+func (b *base) hideTwins(ctx context.Context, segments index.Segments) (shown index.Segments, err error) {
+	if b.verdicts == nil {
+		saved, _ := b.state.currentStore().Verdicts(ctx, b.ID()) // without them the documents are compared
+		b.verdicts = index.OpenVerdicts(saved)
+	}
+	before := b.verdicts.Compared
 	err = bm25.GuardMapped(func() error {
-		shown = segments.WithoutTwins()
+		shown = segments.WithoutTwins(b.verdicts)
 		return nil
 	})
 	if damage := segments.Fault(err); damage != nil {
 		return nil, damage
 	}
-	return shown, err
+	if err != nil || b.verdicts.Compared == before || !b.state.writes() {
+		return shown, err
+	}
+	saved, err := b.verdicts.Save()
+	if err == nil {
+		err = b.state.currentStore().SetVerdicts(ctx, b.ID(), saved)
+	}
+	if err != nil && ctx.Err() == nil {
+		b.report("", err)
+	}
+	return shown, nil
 }
 
 // ErrNoGain is the Err of a Trouble when the vectors of a base get no weight.

@@ -110,3 +110,6 @@ func Memory(documents []chunk.Document) (bytes int64) {
 
 // LightFactor is the library's estimate of the memory for a small file per byte.
 var LightFactor = lightFactor
+
+// Compared returns how many pairs of documents of a base this process compared to find twins.
+func (l *Library) Compared(id string) int { return l.base(id).verdicts.Compared }

@@ -121,6 +121,41 @@ func TestSyncTwins(t *testing.T) {
 	check("other.txt|page.txt")
 }
 
+// Another process compares no pages again, except one that changed; and what was said about a
+// page that changed while no process ran is not used.
+func TestTwinVerdictsAreKept(t *testing.T) {
+	var page strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&page, "Sentence %d of the page says that topic%d is told by the people of team%d to all others. ", i, i, i)
+	}
+	changed := strings.ReplaceAll(page.String(), "Sentence 7", "Sentence 8")
+	f := newFolder(t, map[string]string{"a.txt": page.String(), "a.html": "<p>" + page.String(), "b.txt": page.String(), "b.html": "<p>" + changed, "c.txt": "An owl."})
+	dir := t.TempDir()
+	check := func(compared int, want string) {
+		t.Helper()
+		l := opened(t, dir, library.Options{})
+		f.sync(l)
+		var got []string
+		c := l.Base("kb").Content()
+		for i := range c.Documents() {
+			got = append(got, c.DocumentAt(i).ID)
+		}
+		if n := l.Compared("kb"); n != compared || strings.Join(got, "|") != want {
+			t.Errorf("%d pairs compared, want %d; %q, want %q", n, compared, got, want)
+		}
+		f.must(l.Close())
+	}
+	check(2, "a.html|b.html|b.txt|c.txt")
+	check(0, "a.html|b.html|b.txt|c.txt")
+	f.write("a.html", "<p>"+changed)
+	f.write("b.html", "<p>"+page.String())
+	check(2, "a.html|a.txt|b.html|c.txt")
+	f.must(os.Remove(filepath.Join(f.path, "b.html")))
+	check(0, "a.html|a.txt|b.txt|c.txt")
+	f.write("b.html", "<p>"+changed)
+	check(1, "a.html|a.txt|b.html|b.txt|c.txt")
+}
+
 // The time of a file and its copy is read as long as there is a copy.
 func TestSyncFileTimes(t *testing.T) {
 	f := newFolder(t, map[string]string{"policy.md": "Eight weeks.", "other.md": "An owl."})

@@ -177,7 +177,7 @@ func TestStampsAfterUpgrade(t *testing.T) {
 	want := listed(t, s, "kb")
 	closeStore(t, s)
 	later := []string{"DROP TRIGGER stamp_insert", "DROP TRIGGER stamp_delete", "DROP TRIGGER stamp_update"}
-	for _, table := range []string{"stamp", "calibration", "segment_vectors", "vector_use", "vector_noted", "vector_space", "vector_spent", "vector"} {
+	for _, table := range []string{"stamp", "calibration", "verdicts", "segment_vectors", "vector_use", "vector_noted", "vector_space", "vector_spent", "vector"} {
 		later = append(later, "DROP TABLE "+table)
 	}
 	tool(t, dir, append(later, "PRAGMA user_version = 3")...)
