@@ -98,7 +98,7 @@ func (x *exchange) demandOf(p *rewrite.Policy, req *chat.Request) Demand {
 	if whole == 0 && x.metered != nil {
 		whole = int64(x.setup.rewriter.Count(*p, req))
 	}
-	of := Demand{Prompt: whole, HasReferences: req.Attachments > 0}
+	of := Demand{Prompt: whole, HasReferences: refers(req)}
 	if res.Outcome == rewrite.Injected {
 		of.Injected = int64(res.Ledger.Used)
 		of.Prompt += of.Injected
@@ -110,9 +110,13 @@ func (x *exchange) demandOf(p *rewrite.Policy, req *chat.Request) Demand {
 	return of
 }
 
+// refers reports whether a request may use more tokens than its own: files, earlier turns, or what
+// a tool of the upstream finds.
+func refers(req *chat.Request) bool { return req.Attachments > 0 || req.API == chat.Responses }
+
 // reserveAsItIs reserves budget for a chat that is sent without sources.
 func (x *exchange) reserveAsItIs(p *rewrite.Policy, req *chat.Request) error {
-	of := Demand{HasReferences: req.Attachments > 0}
+	of := Demand{HasReferences: refers(req)}
 	if x.metered != nil {
 		of.Prompt = int64(x.setup.rewriter.Count(*p, req))
 		x.fitAnswer(of.Prompt)
@@ -134,10 +138,10 @@ func (x *exchange) reserveAnswered() error {
 }
 
 // reserveRelayed reserves budget for a request that is not rewritten. The whole body counts,
-// except for embeddings, because models also read instructions, tools and suffixes. A response may
-// continue an earlier one, and like a message may search by itself.
+// except for embeddings, because models also read instructions, tools and suffixes. A message may
+// search by itself.
 func (x *exchange) reserveRelayed(body []byte) error {
-	of := Demand{HasReferences: x.target.Route == route.Responses || x.target.Route == route.Messages}
+	of := Demand{HasReferences: x.target.Route == route.Messages}
 	if x.metered != nil {
 		if x.target.Route == route.Embeddings {
 			body = x.metered.Input()
@@ -251,7 +255,7 @@ func estimateCall(terms *budget.Terms, r SpendRequest, of Demand) budget.Amount 
 
 func kindOf(r route.Kind) budget.Kind {
 	switch r {
-	case route.Chat, route.Completions, route.Responses, route.Messages:
+	case route.Chat, route.Completions, route.Responses, route.Compact, route.Messages:
 		return budget.Chat
 	case route.Embeddings:
 		return budget.Embedding
@@ -266,7 +270,7 @@ func meteredRouteOf(r route.Kind) rewrite.MeteredRoute {
 		return rewrite.MeteredChat
 	case route.Completions:
 		return rewrite.MeteredCompletions
-	case route.Responses:
+	case route.Responses, route.Compact:
 		return rewrite.MeteredResponses
 	case route.Messages:
 		return rewrite.MeteredMessages

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -87,12 +88,20 @@ func (x *exchange) serveChat() error {
 	return x.rewriteChat(body, asked)
 }
 
+// apiOf returns the API of a route that is rewritten.
+func apiOf(r route.Kind) chat.API {
+	if r == route.Chat {
+		return chat.Completions
+	}
+	return chat.Responses
+}
+
 // rewriteChat rewrites a chat request if its policy says so, and sends it. body is the whole body;
 // asked holds the options in its headers.
 func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	x.keepBody(body, nil)
 	x.parser = x.server.parsers.Get().(*chat.Parser)
-	req, bodyErr := x.parser.Parse(body)
+	req, bodyErr := x.parser.Parse(apiOf(x.target.Route), body)
 	if req != nil {
 		field, err := rewrite.ReadOptions(req)
 		if err != nil {
@@ -135,7 +144,8 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	if rule := a.policy.Background(a.req, &a.asked, x.headerValue); rule != "" {
 		x.report.Rewrite.Ledger.Background, a.policy.Mode = rule, rewrite.Off
 	}
-	x.report.Stream, x.sampled = a.req.Stream, x.setup.rewriter.Sample()
+	x.report.Stream = a.req.Stream
+	x.sampled = !a.req.History.Continued() && x.setup.rewriter.Sample() // what the upstream holds is billed too
 	x.model, x.tier = a.req.Model, a.req.ServiceTier
 	if x.metered == nil && a.req.Stream && x.server.budgets != nil && x.terms.Priced() { // streams often report no usage
 		x.counter = x.setup.rewriter.Models.Model(a.req.Model).Counter
@@ -342,7 +352,7 @@ func (x *exchange) bare(p *rewrite.Policy, req *chat.Request) budget.Amount {
 	if x.metered == nil {
 		return budget.Amount{}
 	}
-	of := Demand{Prompt: int64(x.setup.rewriter.Count(*p, req)), HasReferences: req.Attachments > 0}
+	of := Demand{Prompt: int64(x.setup.rewriter.Count(*p, req)), HasReferences: refers(req)}
 	x.fitAnswer(of.Prompt)
 	return estimateCall(&x.policy.Budget, SpendRequest{Route: x.target.Route, Body: x.metered, Row: x.row}, of)
 }

@@ -12,7 +12,6 @@ import (
 	"sidenote/proxy/answer"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
-	"sidenote/proxy/route"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -115,7 +114,7 @@ func (x *exchange) serve() error {
 	if err := x.identify(); err != nil {
 		return err
 	}
-	if x.target.Route != route.Chat {
+	if !x.target.Route.Rewritten() {
 		return x.relay()
 	}
 	return x.serveChat()

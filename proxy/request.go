@@ -79,7 +79,7 @@ func (x *exchange) identify() error {
 		}
 		return x.checkTargetModels()
 	}
-	if x.target.Ambiguous && x.target.Route == route.Chat && (x.policy.Overrides != nil || x.policy.Strict()) {
+	if x.target.Ambiguous && x.target.Route.Rewritten() && (x.policy.Overrides != nil || x.policy.Strict()) {
 		return x.ambiguous()
 	}
 	return nil
@@ -88,7 +88,7 @@ func (x *exchange) identify() error {
 // usePolicy makes this a request of p's tenant.
 func (x *exchange) usePolicy(p *tenant.Policy) {
 	p, from := p.Limited(x.server.modes, x.report.Time)
-	if x.target.Route == route.Chat {
+	if x.target.Route.Rewritten() {
 		x.report.SwitchedFrom = from
 	}
 	x.policy, x.upstream, x.terms = p, x.setup.upstreams[p.Upstream], &p.Budget

@@ -32,7 +32,7 @@ var acme = toolcalls.TurnOwner{Tenant: "acme"}
 // n words.
 func remembering(t *testing.T, n int) (*toolcalls.TurnStore, *chat.Request) {
 	t.Helper()
-	req, err := chat.Parse([]byte(goesOn))
+	req, err := chat.Completions.Parse([]byte(goesOn))
 	if err != nil {
 		t.Fatal(err)
 	}

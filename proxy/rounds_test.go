@@ -64,7 +64,7 @@ func conversation(t *testing.T, heartbeat bool, search retrieval.Func, calls ...
 // converse plays a first round in which the model answers with a.
 func converse(t *testing.T, heartbeat, xml bool, search retrieval.Func, a answertest.Answer) (client string, sent *host) {
 	t.Helper()
-	req, err := chat.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"?"}]}`))
+	req, err := chat.Completions.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestOfferByModel(t *testing.T) {
 		"needs none":          {tokens.ToolWithEffortNone, false, ``, nothing},
 		"needs none, has it":  {tokens.ToolWithEffortNone, false, `"reasoning_effort":"none",`, functions},
 	} {
-		req, err := chat.Parse([]byte(`{` + c.members + `"messages":[{"role":"user","content":"?"}]}`))
+		req, err := chat.Completions.Parse([]byte(`{` + c.members + `"messages":[{"role":"user","content":"?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
-	"sidenote/rewrite/chat"
 )
 
 // runShadow rewrites a copy of the body for metrics and log, in the background. It does nothing if
@@ -19,6 +18,7 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 		return
 	}
 	body = bytes.Clone(body)
+	api := x.attempt.req.API
 	rw := x.setup.rewriter
 	x.refs.Add(1)
 	s.work.Add(1)
@@ -28,7 +28,7 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 		defer panics.Recover(x.panicked, func() {
 			x.shadow = &rewrite.Result{Outcome: report.Failed, Reason: report.ReasonInternal, Model: x.report.Rewrite.Model}
 		})
-		req, err := chat.Parse(body)
+		req, err := api.Parse(body)
 		if err != nil {
 			panic("BUG: a body parsed once and not twice: " + err.Error())
 		}

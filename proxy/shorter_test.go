@@ -203,7 +203,7 @@ func TestLearnsFromWhatWasSentAgain(t *testing.T) {
 
 // wholeCost returns the number of tokens of a request as it was sent.
 func wholeCost(t *testing.T, body string) int {
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if err != nil {
 		t.Error(err)
 		return 0

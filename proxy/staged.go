@@ -331,7 +331,7 @@ func (x *exchange) demandOfStage(c *stageCall) Demand {
 	if x.metered == nil {
 		return of
 	}
-	req, err := chat.Parse(c.Body)
+	req, err := chat.Completions.Parse(c.Body)
 	if err != nil {
 		panic("BUG: the request of a stage is none: " + err.Error())
 	}

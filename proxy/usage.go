@@ -11,6 +11,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 const (
@@ -150,15 +151,15 @@ func (a *account) learn(billed int) {
 		from.Drop()
 		return
 	}
-	tenant, upstream, id := a.report.Tenant, a.report.Upstream, a.report.ID
+	tenant, upstream, id, api := a.report.Tenant, a.report.Upstream, a.report.ID, apiOf(a.report.Route)
 	logPanic := func(value any, stack []byte) { s.bug(id, value, stack) } // a may belong to another request by then
-	if !from.Read(logPanic, func(body []byte) { s.learnFrom(tenant, upstream, body, billed) }) {
+	if !from.Read(logPanic, func(body []byte) { s.learnFrom(tenant, upstream, api, body, billed) }) {
 		s.metrics.Shed("calibration")
 	}
 }
 
-func (s *Server) learnFrom(tenant, upstream string, body []byte, billed int) {
-	m, err := s.setup.Load().rewriter.Learn(tenant, upstream, body, billed)
+func (s *Server) learnFrom(tenant, upstream string, api chat.API, body []byte, billed int) {
+	m, err := s.setup.Load().rewriter.Learn(tenant, upstream, api, body, billed)
 	if err == nil {
 		s.showWindow(upstream, m, billed)
 	}

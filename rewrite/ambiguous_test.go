@@ -20,7 +20,7 @@ var garbledTexts = []string{`\ud800`, `\udc00\ud800`, `a \ud83d b`, "\xff", "caf
 // toldOf returns the outcome for a body, the rewritten body, and the ambiguity reported.
 func toldOf(t *testing.T, p rewrite.Policy, o rewrite.Options, body string) (outcome rewrite.Outcome, out string, bad *chat.Error) {
 	t.Helper()
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if err != nil {
 		errors.As(err, &bad)
 		return rewrite.Untouched, body, bad
@@ -182,7 +182,7 @@ func TestPreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 			got = q
 			return retrieval.Result{}, nil
 		})}
-		req, err := chat.Parse([]byte(`{"messages":[{"role":"user",` + content + `}` + rest + `]}`))
+		req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user",` + content + `}` + rest + `]}`))
 		if err != nil {
 			t.Fatalf("%q: %v", content, err)
 		}
@@ -209,7 +209,7 @@ func TestFieldOfABodyThatIsNotRewritten(t *testing.T) {
 		`{"messages":[{"role":"user","content":` + deep + `}],` + field + `}`: rewrite.ReasonTooDeep,
 		`{` + field + `,"tools":` + objects + `}`:                             rewrite.ReasonTooDeep,
 	} {
-		req, err := chat.Parse([]byte(body))
+		req, err := chat.Completions.Parse([]byte(body))
 		var bad *chat.Error
 		if !errors.As(err, &bad) || bad.Reason != reason || req == nil {
 			t.Errorf("%s: %v, %v; want %s and a request", body, req, err, reason)
@@ -228,7 +228,7 @@ func TestFieldOfABodyThatIsNotRewritten(t *testing.T) {
 		`[` + field + `]`, `{` + field, `{` + field + `}}`, `{` + field + `,}`, `"` + field, `{"x":` + deep[1:] + `,` + field + `}`, `{"x":` + deep + `],` + field + `}`,
 		`{"x":` + strings.Replace(objects, `"b" :`, `"b"`, 1) + `,` + field + `}`, `{"x":` + strings.Replace(deep, "[]", "[,]", 1) + `}`, `{"x":` + strings.Replace(deep, "[]", "[1,]", 1) + `}`,
 	} {
-		if req, err := chat.Parse([]byte(body)); err == nil || req != nil {
+		if req, err := chat.Completions.Parse([]byte(body)); err == nil || req != nil {
 			t.Errorf("%s: %v, %v", body, req, err)
 		}
 	}
@@ -242,7 +242,7 @@ func TestAmbiguousOptions(t *testing.T) {
 		fields = append(fields, `"sidenote":{"query":"`+text+`"}`, `"sidenote":{"components":[{"name":"a","text":"`+text+`"}]}`, `"sidenote":{"filters":{"type":"eq","key":"a","value":"`+text+`"}}`)
 	}
 	for _, field := range fields {
-		req, _ := chat.Parse([]byte(`{` + field + `,` + body + `}`))
+		req, _ := chat.Completions.Parse([]byte(`{` + field + `,` + body + `}`))
 		if req == nil {
 			t.Errorf("%q: no request", field)
 			continue

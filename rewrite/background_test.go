@@ -12,7 +12,7 @@ import (
 // background returns the rule by which p takes a request for a background call.
 func background(t *testing.T, p rewrite.Policy, body string, header func(string) string) string {
 	t.Helper()
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestBackgroundUnderStrictPolicies(t *testing.T) {
 			t.Errorf("%s: rule %q", name, got)
 		}
 	}
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func BenchmarkBackground(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		req, err := chat.Parse(body)
+		req, err := chat.Completions.Parse(body)
 		if err != nil {
 			b.Fatal(err)
 		}

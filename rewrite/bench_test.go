@@ -58,7 +58,7 @@ func BenchmarkRewrite(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				req, err := chat.Parse(body)
+				req, err := chat.Completions.Parse(body)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -80,7 +80,7 @@ func BenchmarkParse(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				if _, err := chat.Parse(body); err != nil {
+				if _, err := chat.Completions.Parse(body); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -100,7 +100,7 @@ func BenchmarkNewQuestion(b *testing.B) {
 	}
 	p := rewrite.DefaultPolicy()
 	p.Knowledge, p.Digest = []string{"handbook"}, "of this policy"
-	req, err := chat.Parse(chatOf(1 << 10))
+	req, err := chat.Completions.Parse(chatOf(1 << 10))
 	if err != nil {
 		b.Fatal(err)
 	}

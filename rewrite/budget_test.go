@@ -129,7 +129,7 @@ func TestSeamsToTheApplicationsText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req, err := chat.Parse(body)
+			req, err := chat.Completions.Parse(body)
 			if err != nil {
 				t.Fatal(err)
 			}

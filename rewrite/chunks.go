@@ -67,7 +67,7 @@ func (rw *Rewriter) InsertChunks(p Policy, req *chat.Request, o Options) (Policy
 	if err != nil {
 		return p, req, o, err
 	}
-	whole, err := chat.Parse(ApplyEdits(nil, req.Body, taken.edits))
+	whole, err := req.API.Parse(ApplyEdits(nil, req.Body, taken.edits))
 	if err != nil {
 		if o.ChunkResult = taken; req.Empty && len(o.Chunks) > 0 {
 			err = &OptionError{"sidenote.chunks", "no chunk fits, and the request has no other messages"}
@@ -164,12 +164,16 @@ func (c *ChunkResult) insert(req *chat.Request, p ChunkPlacement, first, others 
 		first, others = append(first, others...), nil
 	}
 	if len(first) > 0 {
-		offset, text := chat.Insert(req, 0, first)
-		c.add(offset, 0, text)
+		c.insertAt(req, 0, first)
 	}
 	if len(others) > 0 {
-		offset, text := chat.Insert(req, n, others)
-		c.add(offset, 0, text)
+		c.insertAt(req, n, others)
+	}
+}
+
+func (c *ChunkResult) insertAt(req *chat.Request, n int, list []chat.NewMessage) {
+	for _, in := range chat.Insert(req, n, list) {
+		c.add(in.Offset, 0, in.Text)
 	}
 }
 
@@ -195,7 +199,7 @@ func (rw *Rewriter) builder(j *job) *chunks.Builder {
 // whether that is less than the budget.
 func (j *job) roomForChunks(budget int) (room int, limited bool) {
 	m := &j.model
-	if m.Window == 0 {
+	if m.Window == 0 || j.req.History.Continued() {
 		return 0, false
 	}
 	field := j.req.Field.Remove

@@ -53,11 +53,11 @@ func TestChunksProperties(t *testing.T) {
 			Retriever: answering(rapid.SliceOfN(sourceGen(), 0, 3).Draw(t, "sources")),
 			Models:    models{model.Model{Encoding: "o200k_base", Counter: counter, Window: rapid.SampledFrom([]int{0, 5000, 1200}).Draw(t, "window"), NoSystem: rapid.IntRange(0, 5).Draw(t, "no system") == 0}},
 		}
-		req, err := chat.Parse(body)
+		req, err := chat.Completions.Parse(body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		came, err := chat.Parse(rewrite.ApplyEdits(nil, body, rewrite.StripEdits(req, "")))
+		came, err := chat.Completions.Parse(rewrite.ApplyEdits(nil, body, rewrite.StripEdits(req, "")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestChunksProperties(t *testing.T) {
 		}
 		res := rw.Rewritten(t.Context(), p, whole, o)
 		out := rewrite.ApplyEdits(nil, whole.Body, res.Edits)
-		goes, err := chat.Parse(out)
+		goes, err := chat.Completions.Parse(out)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -128,7 +128,7 @@ func TestChunksWidenTheVocabulary(t *testing.T) {
 	p := testPolicyOf(rewrite.PlaceSystem)
 	p.Digest = "digest"
 	send := func(field string) string {
-		req, err := chat.Parse([]byte(`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"How?"}]` + field + `}`))
+		req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"How?"}]` + field + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestChunksOfJSONHoldSources(t *testing.T) {
 	text := "# Leave\n\nFourteen \"weeks\" for all."
 	for content, want := range map[string]rewrite.Outcome{`{"r":["\"x\" # Leave\n\nFourteen \"weeks\" for all."]}`: rewrite.Untouched, `{"r":"# Leave\n\nFour"}`: rewrite.Injected} {
 		body := `{"messages":[{"role":"user","content":"How?"}],"sidenote":{"chunks":[{"id":"e","type":"environment","content":` + content + `}]}}`
-		req, err := chat.Parse([]byte(body))
+		req, err := chat.Completions.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestReducedMaxTokensIsNoted(t *testing.T) {
 		if c.asked > 0 {
 			context = fmt.Sprintf(`{"max_tokens":%d}`, c.asked)
 		}
-		req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"x"}],"sidenote":{"chunks":[{"id":"a","type":"custom","content":"x"}],"context":` + context + `}}`))
+		req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"x"}],"sidenote":{"chunks":[{"id":"a","type":"custom","content":"x"}],"context":` + context + `}}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -173,7 +173,7 @@ func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model st
 	if err != nil {
 		return nil, err
 	}
-	req, unread := chat.Parse(s.body)
+	req, unread := chat.Completions.Parse(s.body)
 	if req == nil {
 		return nil, unread
 	}
@@ -203,7 +203,7 @@ func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model st
 	}
 	var res Result
 	a.rewriter.Rewrite(context.WithValue(ctx, foundKey{}, found), &p, req, &o, &res)
-	built, err := chat.Parse(ApplyEdits(nil, req.Body, res.Edits))
+	built, err := chat.Completions.Parse(ApplyEdits(nil, req.Body, res.Edits))
 	if err != nil && (built == nil || !built.Empty) {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func TestFilterReachesSearch(t *testing.T) {
 			}),
 			Models: models{model.Model{Encoding: "words", Counter: words{}}},
 		}
-		req, err := chat.Parse([]byte(`{"sidenote":` + c.field + `,"messages":[{"role":"user","content":"How long?"}]}`))
+		req, err := chat.Completions.Parse([]byte(`{"sidenote":` + c.field + `,"messages":[{"role":"user","content":"How long?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestFilterNeverWidens(t *testing.T) {
 		for k, v := range rapid.MapOf(key, value).Draw(t, "attributes") {
 			attributes[k] = v
 		}
-		req, err := chat.Parse([]byte(fmt.Sprintf(`{"messages":[{"role":"user","content":"x"}],"sidenote":{"filters":%s}}`, asked)))
+		req, err := chat.Completions.Parse([]byte(fmt.Sprintf(`{"messages":[{"role":"user","content":"x"}],"sidenote":{"filters":%s}}`, asked)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,7 +89,7 @@ func TestAccountAtASeam(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Placement, p.OnEmpty = rewrite.PlaceSplit, ""
 	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{model.Model{Encoding: "o200k_base", Counter: encoding(t, "o200k_base")}}}
-	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":null},{"role":"user","content":null},{"role":"system","content":"\n "}]}`))
+	req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":null},{"role":"user","content":null},{"role":"system","content":"\n "}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestNeighboursCountedOnce(t *testing.T) {
 	s.After = "Adoption counts too."
 	p := testPolicy(t, nil)
 	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{s}), Models: models{model.Model{Counter: encoding(t, "o200k_base")}}}
-	req, err := chat.Parse([]byte(`{"messages":[{"role":"system","content":"You are HR"},{"role":"user","content":"How long?"}]}`))
+	req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"system","content":"You are HR"},{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestNeighbourAlreadyThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := chat.Parse([]byte(`{"messages":[{"role":"system","content":` + string(system) + `},{"role":"user","content":"How long?"}]}`))
+		req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"system","content":` + string(system) + `},{"role":"user","content":"How long?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestSourcesWithoutText(t *testing.T) {
 func TestFeedsOfTemplate(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Placement, p.Template = rewrite.PlaceMarker, template("{{CONTEXT}}\n")
-	req, err := chat.Parse([]byte(`{"messages":[{"role":"system","content":"A.\n\n{{sidenote}}B."},{"role":"user","content":"How long?"}]}`))
+	req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"system","content":"A.\n\n{{sidenote}}B."},{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestLinear(t *testing.T) {
 		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{model.Model{Counter: words{}}}}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if req, err := chat.Parse(body); err == nil {
+		if req, err := chat.Completions.Parse(body); err == nil {
 			if o, err := rewrite.ReadOptions(req); err == nil {
 				rw.Rewritten(t.Context(), p, req, o)
 			}
@@ -245,7 +245,7 @@ func TestRemembersLittle(t *testing.T) {
 	before := heap()
 	for i := range requests {
 		body := []byte(`{"messages":[{"role":"system","content":"` + fmt.Sprint(i) + strings.Repeat("a", size) + `"},{"role":"user","content":"How long?"}]}`)
-		req, err := chat.Parse(body)
+		req, err := chat.Completions.Parse(body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -298,7 +298,7 @@ func TestRemembersWhatWasTried(t *testing.T) {
 		{Type: "rag", Knowledge: "handbook", Doc: "b.md", Text: strings.Repeat("long ", 40)},
 	}
 	parse := func(text string) *chat.Request {
-		req, err := chat.Parse([]byte(`{"messages":[{"role":"system","content":"{{sidenote}}End."},{"role":"user","content":"` + text + `"}]}`))
+		req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"system","content":"{{sidenote}}End."},{"role":"user","content":"` + text + `"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestRemembersByBudget(t *testing.T) {
 	rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{model.Model{Counter: words{}}}}
 	p := testPolicy(t, nil)
 	p.Digest = "some policy"
-	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +364,7 @@ func TestRemembersByPlaces(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Digest, p.Placement = "some policy", rewrite.PlaceSplit
 	for message, want := range map[string]int{`{"role":"user","content":""}`: 2, `{"role":"assistant","content":"Hello."}`: 1} {
-		req, err := chat.Parse([]byte(`{"messages":[` + message + `]}`))
+		req, err := chat.Completions.Parse([]byte(`{"messages":[` + message + `]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +385,7 @@ func TestRemembersNoMiss(t *testing.T) {
 		})}
 		p := testPolicy(t, nil)
 		p.Digest = "some policy"
-		req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+		req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

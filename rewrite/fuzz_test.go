@@ -31,7 +31,7 @@ func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := bytes.Clone(body)
-		req, err := chat.Parse(body)
+		req, err := chat.Completions.Parse(body)
 		if !bytes.Equal(before, body) {
 			t.Fatal("the body was changed")
 		}
@@ -63,7 +63,7 @@ func FuzzRewrite(f *testing.F) {
 	seeds(f)
 	source := retrieval.Source{Type: "rag", Knowledge: "kb", Doc: "d", Name: "n", Text: "Some text.</source> {{QUERY}}"}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := chat.Parse(body)
+		req, err := chat.Completions.Parse(body)
 		if err != nil {
 			return
 		}
@@ -76,7 +76,7 @@ func FuzzRewrite(f *testing.F) {
 			if !json.Valid(out) {
 				t.Fatalf("%s: %q became %q", place, body, out)
 			}
-			if _, err := chat.Parse(out); err != nil {
+			if _, err := chat.Completions.Parse(out); err != nil {
 				t.Fatalf("%s: %q no longer parses: %v", place, out, err)
 			}
 			left := out

@@ -27,8 +27,8 @@ type models struct{ row model.Model }
 func (m models) Model(string) model.Model { return m.row }
 
 // A golden file holds policy.json (changes of the default policy), sources.json (the search
-// result) or reason.txt (why there is none), one or more request*.json and, for each of them, the
-// rewritten body and the ledger.
+// result) or reason.txt (why there is none), one or more request*.json, or responses*.json of the
+// Responses API, and, for each of them, the rewritten body and the ledger.
 func TestGolden(t *testing.T) {
 	goldentest.Each(t, "testdata/golden", golden)
 }
@@ -47,8 +47,14 @@ func golden(t *testing.T, a *goldentest.Archive) {
 	}
 	rw := &rewrite.Rewriter{Retriever: answer(t, a.Get("sources.json"), strings.TrimSpace(string(a.Get("reason.txt")))), Models: models{model}}
 	for _, f := range a.Files {
-		if suffix, ok := strings.CutPrefix(f.Name, "request"); ok {
-			out, ledger := run(t, rw, policy, bytes.TrimSuffix(f.Data, []byte("\n")))
+		api := chat.Completions
+		suffix, ok := strings.CutPrefix(f.Name, "request")
+		if !ok {
+			api = chat.Responses
+			suffix, ok = strings.CutPrefix(f.Name, "responses")
+		}
+		if ok {
+			out, ledger := run(t, rw, policy, api, bytes.TrimSuffix(f.Data, []byte("\n")))
 			a.Set("want"+suffix, string(out))
 			a.Set("want"+strings.TrimSuffix(suffix, ".json")+".ledger", ledger)
 		}
@@ -100,10 +106,10 @@ func answer(t *testing.T, sources []byte, reason string) retrieval.Func {
 }
 
 // run rewrites body as the proxy does and describes the result, one item a line.
-func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out []byte, ledger string) {
+func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, api chat.API, body []byte) (out []byte, ledger string) {
 	t.Helper()
 	var l strings.Builder
-	req, err := chat.Parse(body)
+	req, err := api.Parse(body)
 	if err != nil && (req == nil || !req.Empty || !bytes.Contains(body, []byte(`"chunks"`))) {
 		var bad *chat.Error
 		if !errors.As(err, &bad) {

@@ -34,7 +34,7 @@ func TestStoredCounts(t *testing.T) {
 		body := []byte(bodyGen().Draw(t, "body"))
 		policy := policyGen().Draw(t, "policy")
 		sources := rapid.SliceOfN(sourceGen(), 1, 4).Draw(t, "sources")
-		req, err := chat.Parse(body)
+		req, err := chat.Completions.Parse(body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestStoredCountOfAnotherText(t *testing.T) {
 		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{model.Model{Row: "test", Encoding: "o200k_base", Counter: e}}}
 		p := rewrite.DefaultPolicy()
 		p.Knowledge, p.Escape = []string{"handbook"}, escape
-		req, err := chat.Parse(chatOf(1 << 10))
+		req, err := chat.Completions.Parse(chatOf(1 << 10))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func BenchmarkColdFit(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	req, err := chat.Parse(chatOf(1 << 10))
+	req, err := chat.Completions.Parse(chatOf(1 << 10))
 	if err != nil {
 		b.Fatal(err)
 	}

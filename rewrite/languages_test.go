@@ -149,7 +149,7 @@ func rewriting(b *testing.B, sources []retrieval.Source) (once func(body []byte)
 	var parser chat.Parser
 	var out []byte
 	return func(body []byte) {
-		req, err := parser.Parse(body)
+		req, err := parser.Parse(chat.Completions, body)
 		if err != nil {
 			b.Fatal(err)
 		}

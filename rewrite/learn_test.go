@@ -17,7 +17,7 @@ func TestWhatIsLearntIsBounded(t *testing.T) {
 	rw := &rewrite.Rewriter{Models: models{model.Model{Row: "test", Window: 8000, Counter: words{}}}, Calibration: model.NewTracker()}
 	request := func(tenant string) int {
 		t.Helper()
-		req, err := chat.Parse([]byte(body))
+		req, err := chat.Completions.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +25,7 @@ func TestWhatIsLearntIsBounded(t *testing.T) {
 	}
 	before := request("honest")
 	for range 64 {
-		if l, err := rw.Learn("hostile", "u", []byte(body), 4000); err != nil || l.Absurd {
+		if l, err := rw.Learn("hostile", "u", chat.Completions, []byte(body), 4000); err != nil || l.Absurd {
 			t.Fatalf("%+v, %v", l, err)
 		}
 	}
@@ -44,11 +44,11 @@ func TestServedWindowLimitsRequests(t *testing.T) {
 		rw := &rewrite.Rewriter{Models: models{model.Model{Row: "llama3.1*", Window: own, Counter: words{}}}, Calibration: model.NewTracker()}
 		body := fmt.Sprintf(`{"model":"llama3.1:8b","messages":[{"role":"user","content":%q}]}`, strings.Repeat("word ", 6000))
 		for range 6 {
-			if l, err := rw.Learn("acme", "local", []byte(body), 2048); err != nil || l.Model != "llama3.1:8b" {
+			if l, err := rw.Learn("acme", "local", chat.Completions, []byte(body), 2048); err != nil || l.Model != "llama3.1:8b" {
 				t.Fatalf("%+v, %v", l, err)
 			}
 		}
-		req, err := chat.Parse([]byte(`{"model":"llama3.1:8b","messages":[{"role":"user","content":"How long?"}]}`))
+		req, err := chat.Completions.Parse([]byte(`{"model":"llama3.1:8b","messages":[{"role":"user","content":"How long?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

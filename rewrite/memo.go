@@ -199,8 +199,8 @@ type Calibrated struct {
 // Learn counts a request as sent to an upstream and compares the count with the tokens billed for
 // it. Requests with images or other files are ignored: they say nothing about how text is
 // counted.
-func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Calibrated, error) {
-	req, err := chat.Parse(body)
+func (rw *Rewriter) Learn(tenant, upstream string, api chat.API, body []byte, billed int) (Calibrated, error) {
+	req, err := api.Parse(body)
 	if err != nil {
 		return Calibrated{}, err
 	}

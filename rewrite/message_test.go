@@ -28,7 +28,7 @@ func TestPartsWithNull(t *testing.T) {
 		}
 	}
 	for _, part := range []string{`{"type":"text","text":1}`, `{"type":7,"text":"a"}`} {
-		if _, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":[` + part + `]}]}`)); err == nil {
+		if _, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":[` + part + `]}]}`)); err == nil {
 			t.Errorf("%s is a part", part)
 		}
 	}
@@ -44,7 +44,7 @@ func TestAppTags(t *testing.T) {
 				for _, rest := range []string{"", `,"user":"` + strings.Repeat("z", 140) + `"`} {
 					// The spaces separate it from the block in which a key is read.
 					body := `{"messages":[` + strings.Repeat(" ", 64) + fmt.Sprintf(form, strings.Repeat("x", before)+tag) + `]` + rest + `}`
-					req, err := chat.Parse([]byte(body))
+					req, err := chat.Completions.Parse([]byte(body))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -73,7 +73,7 @@ func TestC19AppTagsOfGrowingConversation(t *testing.T) {
 	for range 2 {
 		for first := range messages {
 			for end := first + 1; end <= len(messages); end++ {
-				req, err := chat.Parse([]byte(`{"messages":[` + strings.Join(messages[first:end], ", ") + `]}`))
+				req, err := chat.Completions.Parse([]byte(`{"messages":[` + strings.Join(messages[first:end], ", ") + `]}`))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -97,7 +97,7 @@ func TestC12BadUTF8IsFoundAgain(t *testing.T) {
 	for range 3 {
 		for text, want := range map[string]rewrite.Reason{"Größe": rewrite.ReasonNoMatch, "Gr\xf6\xdfe": rewrite.ReasonAmbiguous, "é\xc3": rewrite.ReasonAmbiguous} {
 			for _, messages := range []string{`{"role":"user","content":"%s"}`, `{"role":"system","content":"ä"},{"role":"user","content":[{"type":"text","text":"%s"}]}`} {
-				req, err := chat.Parse([]byte(`{"messages":[` + fmt.Sprintf(messages, text) + `]}`))
+				req, err := chat.Completions.Parse([]byte(`{"messages":[` + fmt.Sprintf(messages, text) + `]}`))
 				if err != nil {
 					t.Fatal(err)
 				}

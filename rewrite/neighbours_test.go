@@ -68,7 +68,7 @@ func base(found []int, sections ...int) *keptBase {
 func section(t *testing.T, k *keptBase, p rewrite.Policy, system string) (in string, l rewrite.Ledger) {
 	t.Helper()
 	body := []byte(fmt.Sprintf(`{"messages":[{"role":"system","content":%q},{"role":"user","content":"How long?"}]}`, system))
-	req, err := chat.Parse(body)
+	req, err := chat.Completions.Parse(body)
 	if err != nil {
 		t.Fatal(err)
 	}

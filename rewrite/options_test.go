@@ -15,7 +15,7 @@ import (
 // optionsOf reads the options of a request whose body field is field.
 func optionsOf(t *testing.T, field string) (rewrite.Options, error) {
 	t.Helper()
-	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}],"sidenote":` + field + `,"n":1}`))
+	req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}],"sidenote":` + field + `,"n":1}`))
 	if err != nil {
 		t.Fatalf("%.80s: %v", field, err)
 	}
@@ -124,7 +124,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		{`{"filters":{"type":"eq","value":1}}`, `sidenote.filters.key: is missing`},
 		{`{},"sidenote":{}`, `sidenote: is repeated`},
 	} {
-		req, _ := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}],"sidenote":` + c.field + `,"n":1}`))
+		req, _ := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}],"sidenote":` + c.field + `,"n":1}`))
 		if _, err := rewrite.ReadOptions(req); err == nil || err.Error() != c.want {
 			t.Errorf("%.80s: %v, want %s", c.field, err, c.want)
 		}
@@ -153,7 +153,7 @@ func TestNames(t *testing.T) {
 func TestTruncatableDefault(t *testing.T) {
 	for extra, want := range map[string]bool{"": true, `,"truncatable":true`: true, `,"truncatable":false`: false} {
 		body := `{"messages":[{"role":"user","content":"x"}],"sidenote":{"components":[{"name":"a","text":"x"` + extra + `}],"chunks":[{"id":"a","type":"custom","content":"x"` + extra + `}]}}`
-		req, err := chat.Parse([]byte(body))
+		req, err := chat.Completions.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func TestWhatASearchCameTo(t *testing.T) {
 		if change != nil {
 			change(&p)
 		}
-		req, err := chat.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"How long?"}]}`))
+		req, err := chat.Completions.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"How long?"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

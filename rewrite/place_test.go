@@ -15,7 +15,7 @@ func TestNoPlaceForTheBlock(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Components = []rewrite.Component{{Name: "rules", Text: "Be kind."}}
 	body := `{"messages":[{"role":"system","content":"A."},{"role":"assistant","content":"How can I help?"}],"sidenote":{"query":"How long?"}}`
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestAmbiguityUnderAMarker(t *testing.T) {
 	}{
 		{rewrite.PlaceMarker, false, true}, {rewrite.PlaceMarker, true, true}, {rewrite.PlaceSystem, false, false}, {rewrite.PlaceSystem, true, false}, {rewrite.PlaceLastUser, false, false},
 	} {
-		req, err := chat.Parse([]byte(body))
+		req, err := chat.Completions.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestAmbiguityWhereNothingIsAdded(t *testing.T) {
 func TestBeforeTheUsersFirstMessage(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"A {{sidenote}} b."},{"role":"assistant","content":"How can I help?"}]}`
 	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit} {
-		req, err := chat.Parse([]byte(body))
+		req, err := chat.Completions.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -303,12 +303,28 @@ func placement(r *chat.Request, p *Policy, m *model.Model, last int) Placement {
 		return ""
 	case m.NoSystem:
 		return PlaceLastUser
+	case sparesInput(r, p):
+		if all := r.Markers(); want == PlaceMarker && len(all) > 0 && r.InInstructions(all[0]) {
+			return want
+		}
+		return PlaceInstructions
 	case last >= 0 && (want == PlaceLastUser || want == PlaceSplit):
 		return want
 	case want == PlaceMarker && len(r.Markers()) > 0:
 		return want
 	}
 	return PlaceSystem
+}
+
+// sparesInput reports whether nothing may be added to the input of a request.
+func sparesInput(r *chat.Request, p *Policy) bool {
+	switch {
+	case r.API != chat.Responses || p.History == HistoryInput:
+		return false
+	case p.History == HistoryInstructions:
+		return true
+	}
+	return r.History.Keeps() || r.History.Continued()
 }
 
 // maxPlaces is the maximum number of places where a rewrite inserts text.
@@ -334,6 +350,8 @@ func (j *job) findPlaces() {
 		}
 	case PlaceSplit:
 		at[0], at[1], j.places.n = r.System(), r.EndOf(j.last), 2
+	case PlaceInstructions:
+		at[0] = r.Instructions()
 	case PlaceMarker:
 		at[0] = r.AtMarker(r.Markers()[0])
 	default:

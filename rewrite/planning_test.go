@@ -20,7 +20,7 @@ func rewritten(t *testing.T, body string, found retrieval.Result, o rewrite.Opti
 	t.Helper()
 	p := testPolicy(t, nil)
 	change(&p)
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,21 @@ const (
 	PlaceLastUser Placement = "last_user"
 	PlaceSplit    Placement = "split"
 	PlaceMarker   Placement = "marker"
+	// PlaceInstructions is never a policy's: a Responses request whose input the upstream keeps gets
+	// the block in instructions. See History.
+	PlaceInstructions Placement = "instructions"
+)
+
+// History says whether what is added to a Responses request may go into its input, which upstreams
+// keep for later turns, or only into its instructions, which they do not.
+type History string
+
+// The choices. The empty string stands for HistoryAuto: the input is used only if the upstream
+// neither keeps it nor holds earlier turns.
+const (
+	HistoryAuto         History = "auto"
+	HistoryInstructions History = "instructions"
+	HistoryInput        History = "input"
 )
 
 // OnEmpty says what to do if the search succeeded but found nothing relevant.
@@ -110,7 +125,8 @@ type Policy struct {
 	FilterTemplate *filter.Filter `json:"-"` // Filter before WithClaims filled in claim values; nil if it uses no claims
 
 	Placement     Placement
-	ContextTokens int // limit for everything that the rewrite adds, in the model's tokens
+	History       History `json:",omitempty"`
+	ContextTokens int     // limit for everything that the rewrite adds, in the model's tokens
 	// ReserveOutputTokens is kept free in the model's window for the answer if the request does
 	// not limit its length. 0 means the model's usual length, or 4,096. It is at most a quarter
 	// of the window.

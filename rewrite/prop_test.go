@@ -181,7 +181,7 @@ func TestRewriteHolds(t *testing.T) {
 				Row: "test", Encoding: name, Counter: counter, NoSystem: rapid.IntRange(0, 3).Draw(t, "no system") == 0, Window: rapid.SampledFrom([]int{0, 0, 0, 250, 400, 600, 1000, 5000}).Draw(t, "window"),
 			}},
 		})
-		req, err := chat.Parse(body)
+		req, err := chat.Completions.Parse(body)
 		if err != nil {
 			t.Fatalf("Parse(%s): %v", body, err)
 		}
@@ -282,7 +282,7 @@ func total(t *rapid.T, oracle *tiktoken.Tiktoken, body []byte) int {
 
 // remembers checks that a cached rewrite equals a new one, whatever was rewritten in between.
 func remembers(t *rapid.T, rw *rewrite.Rewriter, p rewrite.Policy, req *chat.Request, o rewrite.Options, otherBody []byte) {
-	other, err := chat.Parse(otherBody)
+	other, err := chat.Completions.Parse(otherBody)
 	if err != nil {
 		t.Fatal(err)
 	}

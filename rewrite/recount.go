@@ -23,11 +23,11 @@ func (rw *Rewriter) recount(j *job, res *Result) error {
 	if res.Outcome != Injected || res.Ledger.Exactness == Bound {
 		return nil
 	}
-	came, err := chat.Parse(ApplyEdits(nil, j.req.Body, StripEdits(j.req, j.policy.Placement)))
+	came, err := j.req.API.Parse(ApplyEdits(nil, j.req.Body, StripEdits(j.req, j.policy.Placement)))
 	if err != nil && (came == nil || !came.Empty) { // the request may consist of components and sources only
 		return fmt.Errorf("request without what was removed: %w", err)
 	}
-	goes, err := chat.Parse(ApplyEdits(nil, j.req.Body, res.Edits))
+	goes, err := j.req.API.Parse(ApplyEdits(nil, j.req.Body, res.Edits))
 	if err != nil {
 		return fmt.Errorf("rewritten request: %w", err)
 	}

@@ -92,7 +92,7 @@ func TestAssembliesCountedWhole(t *testing.T) {
 		m := modelOf(t, pick(d, "o200k_base", "cl100k_base"))
 		m.Estimated = d.IntN(8) == 0
 		rw := rewrite.OneOfMany(&rewrite.Rewriter{Retriever: answering(d.sources()), Models: models{m}})
-		req, err := chat.Parse([]byte(d.body(t)))
+		req, err := chat.Completions.Parse([]byte(d.body(t)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func TestRenderedAgain(t *testing.T) {
 			p.Digest, p.Escape = "another policy", rewrite.EscapeAll
 		},
 	}
-	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestFixedTextsAgain(t *testing.T) {
 		rw.Retriever = retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
 			return retrieval.Result{Sources: sixSources()[:a.sources], Cache: retrieval.CacheMiss}, nil
 		})
-		req, err := chat.Parse([]byte(a.body))
+		req, err := chat.Completions.Parse([]byte(a.body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func asked(t *testing.T, messages string) retrieval.Query {
 		}),
 		Models: models{model.Model{Encoding: "words", Counter: words{}}},
 	}
-	req, err := chat.Parse([]byte(`{"model":"m","messages":[` + messages + `]}`))
+	req, err := chat.Completions.Parse([]byte(`{"model":"m","messages":[` + messages + `]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestQuery(t *testing.T) {
 func inject(t *testing.T, m model.Model, p rewrite.Policy, sources []retrieval.Source) (rewrite.Result, string) {
 	t.Helper()
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"How long?"}]}`)
-	req, err := chat.Parse(body)
+	req, err := chat.Completions.Parse(body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestClosingLineKeepsToCitations(t *testing.T) {
 		p.Citations = citations
 		rules := func(sources int) (int, string) {
 			body := `{"messages":[{"role":"user","content":"How long?"}]` + format + `}`
-			req, err := chat.Parse([]byte(body))
+			req, err := chat.Completions.Parse([]byte(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +215,7 @@ func TestLedgerTellsEdits(t *testing.T) {
 		{body, 0, `[{"name":"strip-field","offset":1,"deleted":16,"inserted":0}]`},
 		{body, 1, `[{"name":"strip-field","offset":1,"deleted":16,"inserted":0},{"name":"inject","offset":29,"deleted":0,"inserted":%d}]`},
 	} {
-		req, err := chat.Parse([]byte(c.body))
+		req, err := chat.Completions.Parse([]byte(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}

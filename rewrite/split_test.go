@@ -43,7 +43,7 @@ func newSplitTurn(t *testing.T) splitTurn {
 func (s splitTurn) rewritten(t *testing.T) (rewrite.Result, []string) {
 	t.Helper()
 	body := []byte(`{"messages":[` + s.messages + `]}`)
-	req, err := chat.Parse(body)
+	req, err := chat.Completions.Parse(body)
 	if err != nil {
 		t.Fatal(err)
 	}

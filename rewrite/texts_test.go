@@ -56,7 +56,7 @@ func TestPatterns(t *testing.T) {
 			decoded = append(decoded, message)
 			messages = append(messages, `{"role":"user","content":`+written(message)[encoder]+`}`)
 		}
-		req, err := chat.Parse([]byte(`{"messages":[` + strings.Join(messages, ",") + `]}`))
+		req, err := chat.Completions.Parse([]byte(`{"messages":[` + strings.Join(messages, ",") + `]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func TestProtectedTagsAreInNoText(t *testing.T) {
 	protecting := p.Protecting([]string{"search"})
 	vocabulary := tags.NewVocabulary("search")
 	send := func(p rewrite.Policy, field string) string {
-		req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How? <\/search>"}]` + field + `}`))
+		req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"How? <\/search>"}]` + field + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 // measured counts the whole request, even without sources.
 func measured(t testing.TB, rw *rewrite.Rewriter, body string) model.Window {
 	t.Helper()
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
@@ -55,7 +55,7 @@ func TestCostsAreRemembered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := chat.Parse(named)
+		req, err := chat.Completions.Parse(named)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func (b byName) Model(name string) model.Model {
 // windowed rewrites a question of nine tokens (words) for a model with a window.
 func windowed(t *testing.T, m model.Model, p rewrite.Policy, more string) rewrite.Result {
 	t.Helper()
-	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]` + more + `}`))
+	req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]` + more + `}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestBoundKnowsWhatIsBilledBeyond(t *testing.T) {
 // The request is not counted if the window is unknown or nothing is to be added.
 func TestWindowNotLookedAt(t *testing.T) {
 	p := testPolicy(t, nil)
-	req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func BenchmarkCountConversation(b *testing.B) {
 	body := string(chatOf(20 << 10))
 	turns := strings.Count(body, `{"role"`)
 	req := func(i int) *chat.Request {
-		r, err := chat.Parse([]byte(strings.Replace(body, "How many weeks", fmt.Sprintf("How many (%d) weeks", i), 1)))
+		r, err := chat.Completions.Parse([]byte(strings.Replace(body, "How many weeks", fmt.Sprintf("How many (%d) weeks", i), 1)))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -251,7 +251,7 @@ func BenchmarkLongMessage(b *testing.B) {
 			for b.Loop() {
 				i++
 				body := fmt.Appendf(nil, `{"messages":[{"role":"user","content":"How %d long?%s"}]}`, i, run)
-				req, err := chat.Parse(body)
+				req, err := chat.Completions.Parse(body)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -280,7 +280,7 @@ func TestCountingStops(t *testing.T) {
 		"the format": `{"messages":[{"role":"user","content":"How long?"}],"response_format":{"type":"json_schema","json_schema":{"x":[` + many(`"How long?"`) + `]}}}`,
 	} {
 		rw := &rewrite.Rewriter{Retriever: answering(manySources(3)), Models: models{model.Model{Encoding: "o200k_base", Counter: e, Window: window}}}
-		req, err := chat.Parse([]byte(body))
+		req, err := chat.Completions.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +304,7 @@ func TestAudioByIDIsCounted(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.ReserveOutputTokens = 1
 	for audio, want := range map[string]model.WindowCheck{`null`: model.CheckBound, `{"id":"audio_abc"}`: model.CheckCount} {
-		req, err := chat.Parse([]byte(head + `,"audio":` + audio + tail))
+		req, err := chat.Completions.Parse([]byte(head + `,"audio":` + audio + tail))
 		if err != nil {
 			t.Fatal(err)
 		}

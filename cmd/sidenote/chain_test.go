@@ -67,7 +67,7 @@ func rewritten(t *testing.T, s *server.Engine, tenant string, body []byte) strin
 	if !ok {
 		t.Fatalf("no tenant %q", tenant)
 	}
-	req, err := chat.Parse(body)
+	req, err := chat.Completions.Parse(body)
 	if err != nil {
 		t.Fatal(err)
 	}

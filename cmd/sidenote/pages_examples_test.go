@@ -270,7 +270,7 @@ func asks(text string) error {
 	if !strings.Contains(text, `"messages"`) {
 		return nil
 	}
-	req, err := chat.Parse([]byte(text))
+	req, err := chat.Completions.Parse([]byte(text))
 	if err != nil {
 		return err
 	}

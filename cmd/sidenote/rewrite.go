@@ -39,7 +39,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	defer func() { _ = e.Close() }()
 	policy := whole.Rewrite
-	req, err := chat.Parse(body)
+	req, err := chat.Completions.Parse(body)
 	if err != nil && (req == nil || !req.Empty) {
 		if policy.Strict() {
 			return fmt.Errorf("the request would be refused: %w", err)

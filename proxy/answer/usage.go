@@ -73,7 +73,7 @@ const (
 
 // UsageReported reports whether UsageReader can read usage from answers of a route.
 func UsageReported(r route.Kind) bool {
-	return r == route.Chat || r == route.Completions || r == route.Responses || r == route.Messages || r == route.Embeddings
+	return r == route.Chat || r == route.Completions || r == route.Responses || r == route.Compact || r == route.Messages || r == route.Embeddings
 }
 
 // A UsageReader finds the usage in an answer that is relayed as it arrives. Of a longer answer it
@@ -104,7 +104,7 @@ type UsageReader struct {
 // Usage. With other encodings no usage is found.
 func (r *UsageReader) Reset(on route.Kind, stream bool, contentEncoding string) {
 	*r = UsageReader{stream: stream, embeddings: on == route.Embeddings, messages: on == route.Messages, size: endSize, begin: r.begin[:0], end: r.end[:0], coding: contentEncoding}
-	if on == route.Responses {
+	if on == route.Responses || on == route.Compact {
 		r.size = responsesEnd
 	}
 	switch {

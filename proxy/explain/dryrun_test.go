@@ -56,7 +56,7 @@ func run(t *testing.T, body string, change func(*tenant.Policy)) (r explain.DryR
 	if change != nil {
 		change(&of)
 	}
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sidenote/proxy/report"
-	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -135,7 +134,7 @@ func (o *Recorder) Record(r *report.Report) {
 	case retrieval.CacheMiss:
 		m.lookups++
 	}
-	if r.Route != route.Chat {
+	if !r.Route.Rewritten() {
 		return
 	}
 	switch r.Reason {

@@ -162,7 +162,7 @@ func (m *Metrics) Record(r *Report) {
 	if r.UsageFound != "" {
 		m.recordUsage(t, r)
 	}
-	if r.Route == route.Chat {
+	if r.Route.Rewritten() {
 		m.recordRewrite(t, r)
 	}
 }
@@ -460,7 +460,7 @@ func (m *Metrics) findSeries(r *Report, k *requestKey) (t *requestSeries, rememb
 	switch {
 	case r.Outcome == rewrite.Untouched:
 		t.untouched = m.untouched.WithLabelValues(string(r.Reason))
-	case r.Injected() && r.Route == route.Chat:
+	case r.Injected() && r.Route.Rewritten():
 		t.injected = m.tokens.WithLabelValues(t.tenant, "injected")
 	}
 	for i, kind := range tokenKinds {

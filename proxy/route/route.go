@@ -11,12 +11,14 @@ import (
 // A Kind is the kind of a request, from a closed list. It is a metric label.
 type Kind string
 
-// The routes. All but Chat are relayed unchanged.
+// The routes. Those that are not Rewritten are relayed unchanged.
 const (
 	Chat        Kind = "chat"
 	Completions Kind = "completions"
 	Responses   Kind = "responses"
-	Messages    Kind = "messages" // Anthropic's
+	InputTokens Kind = "input_tokens" // counts the tokens of a request to Responses
+	Compact     Kind = "compact"      // shortens a conversation of Responses
+	Messages    Kind = "messages"     // Anthropic's
 	Embeddings  Kind = "embeddings"
 	Moderations Kind = "moderations"
 	Models      Kind = "models"
@@ -24,8 +26,11 @@ const (
 )
 
 // Generates reports whether a model writes an answer on this route without sources of Sidenote.
-func (k Kind) Generates() bool {
-	return k == Completions || k == Responses || k == Messages
+func (k Kind) Generates() bool { return k == Completions || k == Messages }
+
+// Rewritten reports whether sources are added to requests of this route.
+func (k Kind) Rewritten() bool {
+	return k == Chat || k == Responses || k == InputTokens || k == Compact
 }
 
 // A Target is the interpretation of a method and a request target.
@@ -42,7 +47,7 @@ type Target struct {
 // Defaults returns the routes allowed for a tenant that uses Sidenote's own upstream key and whose
 // policy lists none.
 func Defaults() []string {
-	return []string{"/chat/completions", "/completions", "/embeddings", "/responses", "/moderations", "/models"}
+	return []string{"/chat/completions", "/completions", "/embeddings", "/responses", "/responses/input_tokens", "/responses/compact", "/moderations", "/models"}
 }
 
 // Classify finds the route of a request line by its normalised path, as a lenient upstream would.
@@ -95,6 +100,8 @@ func postRoute(path string) (suffix string, route Kind) {
 		{"/chat/completions", Chat},
 		{"/completions", Completions},
 		{"/responses", Responses},
+		{"/responses/input_tokens", InputTokens},
+		{"/responses/compact", Compact},
 		{"/messages", Messages},
 		{"/embeddings", Embeddings},
 		{"/moderations", Moderations},

@@ -119,6 +119,11 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/v1/threads/t/chat/completions", route.Chat},
 		{"POST", "/completions", route.Completions},
 		{"POST", "/responses", route.Responses},
+		{"POST", "/v1/responses/input_tokens", route.InputTokens},
+		{"POST", "/v1/responses/compact", route.Compact},
+		{"POST", "/v1/responses/resp_1/cancel", route.Other},
+		{"GET", "/v1/responses/resp_1/input_items", route.Other},
+		{"GET", "/v1/responses", route.Other},
 		{"POST", "/messages", route.Messages},
 		{"POST", "/v1/threads/messages", route.Other},
 		{"POST", "/v1/threadsx/messages", route.Messages},
@@ -142,7 +147,7 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	for kind, want := range map[route.Kind]bool{
-		route.Chat: false, route.Completions: true, route.Responses: true, route.Messages: true,
+		route.Chat: false, route.Completions: true, route.Responses: false, route.InputTokens: false, route.Compact: false, route.Messages: true,
 		route.Embeddings: false, route.Moderations: false, route.Models: false, route.Other: false,
 	} {
 		if kind.Generates() != want {

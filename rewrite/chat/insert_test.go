@@ -6,6 +6,17 @@ import (
 	"sidenote/rewrite/chat"
 )
 
+// inserted returns the body with a message before element n.
+func inserted(r *chat.Request, n int) string {
+	var got []byte
+	from := 0
+	for _, in := range chat.Insert(r, n, []chat.NewMessage{{Role: "user", Text: "\"x\n"}}) {
+		got = append(append(got, r.Body[from:in.Offset]...), in.Text...)
+		from = in.Offset
+	}
+	return string(append(got, r.Body[from:]...))
+}
+
 // Messages are inserted so that the list stays valid JSON and no tool call is separated from its
 // result.
 func TestInsert(t *testing.T) {
@@ -29,7 +40,7 @@ func TestInsert(t *testing.T) {
 		{`[` + user + `,` + call + `,` + tool + `,` + user + `,` + tool + `]`, `[` + x + `,` + user + `,` + call + `,` + tool + `,` + user + `,` + tool + `]`, `[` + user + `,` + x + `,` + call + `,` + tool + `,` + user + `,` + tool + `]`},
 		{`[` + answer + `,` + user + `,` + answer + `]`, `[` + x + `,` + answer + `,` + user + `,` + answer + `]`, `[` + answer + `,` + x + `,` + user + `,` + answer + `]`},
 	} {
-		r, err := chat.Parse([]byte(`{"messages":` + c.list + `}`))
+		r, err := chat.Completions.Parse([]byte(`{"messages":` + c.list + `}`))
 		if err != nil && !r.Empty {
 			t.Fatal(err)
 		}
@@ -37,8 +48,7 @@ func TestInsert(t *testing.T) {
 			n    int
 			want string
 		}{{chat.AfterSystem(r), c.behind}, {chat.BeforeLastUser(r), c.beforeLastUser}} {
-			offset, text := chat.Insert(r, at.n, []chat.NewMessage{{Role: "user", Text: "\"x\n"}})
-			got := string(r.Body[:offset]) + string(text) + string(r.Body[offset:])
+			got := inserted(r, at.n)
 			if want := `{"messages":` + at.want + `}`; got != want {
 				t.Errorf("before %d of %s:\n got %s\nwant %s", at.n, c.list, got, want)
 			}

@@ -17,6 +17,7 @@ type message struct {
 	role      role
 	kind      Kind
 	ambiguous bool // two parsers could read it differently
+	n         int  // its index in Request.Messages
 	content   Span // the content's value; if missing, where to insert it
 	parts     Span // indices into Request.parts of its texts, if content is an array
 	last      int  // end of an array's last element; 0 if it has none
@@ -70,7 +71,7 @@ func (p *Parser) commonText(r role, head int) bool {
 	}
 	p.i++
 	unclear := p.loneSurrogate >= text.Start
-	p.r.kept = append(p.r.kept, message{role: r, kind: KindString, ambiguous: unclear, content: text})
+	p.r.kept = append(p.r.kept, message{role: r, kind: KindString, ambiguous: unclear, n: len(p.r.Messages), content: text})
 	if p.shape == nil {
 		p.r.Messages = append(p.r.Messages, Span{start, p.i})
 	}
@@ -86,7 +87,7 @@ func (p *Parser) message(n int) {
 		p.value()
 		return
 	}
-	m := message{}
+	m := message{n: len(p.r.Messages)}
 	roleEnd := 0
 	p.keys.quiet, p.keys.ambiguous = !p.describe, false
 	level := p.keys.level()
@@ -94,10 +95,10 @@ func (p *Parser) message(n int) {
 		name, same := p.key(level, "messages[].", key, escaped, messageKeys)
 		switch {
 		case name == "role" && !same:
-			p.ambiguousRole(n, "differs from role only in case")
+			p.ambiguous(n, "role", "differs from role only in case")
 			p.value()
 		case name == "role" && roleEnd > 0:
-			p.ambiguousRole(n, "is repeated")
+			p.ambiguous(n, "role", "is repeated")
 			p.value()
 		case name == "role":
 			p.role(n, &m)
@@ -141,7 +142,7 @@ func (p *Parser) role(n int, m *message) {
 		return
 	}
 	if p.garbled(v) {
-		p.ambiguousRole(n, "is not Unicode")
+		p.ambiguous(n, "role", "is not Unicode")
 	}
 	name := v.Of(p.b)[1 : v.End-v.Start-1]
 	if escaped {
@@ -155,11 +156,11 @@ func (p *Parser) role(n int, m *message) {
 	}
 }
 
-// ambiguousRole records that a message's role is ambiguous. This always makes the whole body
-// ambiguous, because the role decides how a message is read.
-func (p *Parser) ambiguousRole(n int, why string) {
+// ambiguous records that the role or the type of a message is ambiguous. This always makes the
+// whole body ambiguous, because they decide how a message is read.
+func (p *Parser) ambiguous(n int, member, why string) {
 	if p.keys.err == nil {
-		at := path{n, -1, "role"}.String()
+		at := path{n, -1, member}.in(p.dialect().list)
 		p.keys.err = &Error{Reason: Ambiguous, Param: at, Message: at + " " + why}
 	}
 }
@@ -193,13 +194,13 @@ func (p *Parser) part(n, i int) {
 	var text Span
 	level := p.keys.level()
 	p.object(func(key Span, escaped bool) {
-		name, same := p.key(level, "messages[].content[].", key, escaped, partKeys)
+		name, same := p.key(level, p.dialect().part, key, escaped, partKeys)
 		k := p.kind()
 		v := p.value()
 		switch {
 		case p.err != nil || !same:
 		case name == "type" && k == KindString:
-			isText = Unquote(v.Of(p.b)) == "text"
+			isText = p.r.API.isText(Unquote(v.Of(p.b)))
 		case name == "text" && k == KindString:
 			text = v
 			p.checkSurrogate(v)
@@ -219,7 +220,7 @@ func (p *Parser) part(n, i int) {
 // checkSurrogate records an ambiguity if a text of the current message has a lone surrogate.
 func (p *Parser) checkSurrogate(text Span) {
 	if p.loneSurrogate >= text.Start && p.keys.note() {
-		p.keys.describe("messages[].content", nil, "escaped lone surrogate at byte %d", p.loneSurrogate)
+		p.keys.describe(p.dialect().element+"content", nil, "escaped lone surrogate at byte %d", p.loneSurrogate)
 	}
 }
 
@@ -244,15 +245,11 @@ func (r *Request) EachText(last int, do func(n, part int, raw []byte)) {
 	if last < 0 {
 		last = len(r.kept) - 1
 	}
-	n := 0
 	for i := range r.kept[:last+1] {
 		m := &r.kept[i]
-		for r.Messages[n].End < m.content.End {
-			n++
-		}
 		part := 0
 		for text := range r.texts(m) {
-			do(n, part, text.Of(r.Body))
+			do(m.n, part, text.Of(r.Body))
 			part++
 		}
 	}
@@ -263,8 +260,11 @@ func (r *Request) EscapesRunes() bool { return r.seen&markCode != 0 }
 
 // MayHoldTags reports whether the messages contain a byte that may begin a tag.
 func (r *Request) MayHoldTags() bool {
-	list := r.list.Of(r.Body)
-	return r.seen&(markWide|markCode) != 0 || bytes.IndexByte(list, '<') >= 0 || bytes.IndexByte(list, '&') >= 0
+	return r.seen&(markWide|markCode) != 0 || mayHoldTags(r.list.Of(r.Body)) || mayHoldTags(r.operator.Of(r.Body))
+}
+
+func mayHoldTags(text []byte) bool {
+	return bytes.IndexByte(text, '<') >= 0 || bytes.IndexByte(text, '&') >= 0
 }
 
 // appendQuoted appends s as the inside of a JSON string. It escapes only what RFC 8259 requires:
@@ -372,93 +372,6 @@ func wholeNumber(raw []byte) int {
 		return 0
 	}
 	return int(min(f, math.MaxInt32)) // so that the product of two of them fits into an int
-}
-
-// A NewMessage is a message to be inserted.
-type NewMessage struct{ Role, Text string }
-
-// Append appends the message as JSON to dst.
-func (m NewMessage) Append(dst []byte) []byte {
-	dst = append(appendQuoted(append(dst, `{"role":"`...), m.Role), `","content":"`...)
-	return append(appendQuoted(dst, m.Text), `"}`...)
-}
-
-// Insert returns the JSON that inserts list, which must not be empty, before message n, and its
-// offset. If n is the number of messages, it is inserted after the last one.
-func Insert(r *Request, n int, list []NewMessage) (offset int, text []byte) {
-	size := 0
-	for i := range list {
-		size += len(list[i].Text) + len(list[i].Text)/16 + 48
-	}
-	text = make([]byte, 0, size)
-	behind := n == len(r.Messages)
-	switch {
-	case n == 0:
-		offset = r.list.Start + 1
-	case behind:
-		offset = r.Messages[n-1].End
-	default:
-		offset = r.Messages[n].Start
-	}
-	for i := range list {
-		if i > 0 || behind && n > 0 {
-			text = append(text, ',')
-		}
-		text = list[i].Append(text)
-	}
-	if !behind {
-		text = append(text, ',')
-	}
-	return offset, text
-}
-
-// AfterSystem returns the index of the first message whose role is neither system nor
-// developer, or the number of messages if there is none.
-func AfterSystem(r *Request) int {
-	for n := range r.Messages {
-		if role := RoleOf(r, n); role != "system" && role != "developer" {
-			return n
-		}
-	}
-	return len(r.Messages)
-}
-
-// BeforeLastUser returns the index of the last user message. If that message is between a tool
-// call and its result, it returns the index of the message with the call. Without a user message
-// it returns AfterSystem.
-func BeforeLastUser(r *Request) int {
-	n := len(r.Messages) - 1
-	for n >= 0 && RoleOf(r, n) != "user" {
-		n--
-	}
-	if n < 0 {
-		return AfterSystem(r)
-	}
-	for answers := n + 1; answers < len(r.Messages); answers++ {
-		switch RoleOf(r, answers) {
-		case "assistant":
-			return n
-		case "tool", "function":
-			for n > 0 && RoleOf(r, n) != "assistant" {
-				n--
-			}
-			return n
-		}
-	}
-	return n
-}
-
-// RoleOf returns the role of message n.
-func RoleOf(r *Request, n int) (role string) {
-	m := NewReader(r.Messages[n].Of(r.Body))
-	m.Object(func(name string) {
-		if name == "role" {
-			role = m.Text()
-		} else {
-			m.Value()
-		}
-	})
-	return role
 }
 
 // ClipQuestion shortens a text as Question does.

@@ -26,8 +26,8 @@ func TestUsualMessages(t *testing.T) {
 		list := rapid.SliceOfN(messages, 1, 4).Draw(t, "messages")
 		body := `{"messages":[` + strings.Join(list, ",") + `],"n":1}`
 		spaced := strings.ReplaceAll(body, `{"role"`, `{ "role"`)
-		usual, err := chat.Parse([]byte(body))
-		other, want := chat.Parse([]byte(spaced))
+		usual, err := chat.Completions.Parse([]byte(body))
+		other, want := chat.Completions.Parse([]byte(spaced))
 		if told(err) != told(want) {
 			t.Fatalf("%s: %v; with spaces %v", body, err, want)
 		}
@@ -67,8 +67,8 @@ func TestParserAgain(t *testing.T) {
 			if rapid.Bool().Draw(t, "reset") {
 				p.Reset()
 			}
-			got, err := p.Parse([]byte(body))
-			want, wantErr := chat.Parse([]byte(body))
+			got, err := p.Parse(chat.Completions, []byte(body))
+			want, wantErr := chat.Completions.Parse([]byte(body))
 			if fmt.Sprint(err) != fmt.Sprint(wantErr) {
 				t.Fatalf("%s: %v, want %v", body, err, wantErr)
 			}

@@ -80,7 +80,7 @@ func TestModelsOfARequest(t *testing.T) {
 		`"models":["b"]`:                         {"b"},
 	} {
 		for _, body := range []string{`{` + members + `,` + messages + `}`, `{` + messages + `,` + members + `}`} {
-			req, err := chat.Parse([]byte(body))
+			req, err := chat.Completions.Parse([]byte(body))
 			if err != nil {
 				t.Fatalf("%s: %v", body, err)
 			}
@@ -93,7 +93,7 @@ func TestModelsOfARequest(t *testing.T) {
 		}
 	}
 	for _, members := range []string{`"model":"a","models":"b"`, `"model":"a","Models":["b"]`, `"model":"a","modelſ":["b"]`, `"model":"a","FALLBACKS":null`, `"model":"a","f\u0041llbacks":null`} {
-		req, err := chat.Parse([]byte(`{` + members + `,` + messages + `}`))
+		req, err := chat.Completions.Parse([]byte(`{` + members + `,` + messages + `}`))
 		if err != nil {
 			t.Fatalf("%s: %v", members, err)
 		}
@@ -103,7 +103,7 @@ func TestModelsOfARequest(t *testing.T) {
 	}
 	for _, members := range []string{`"model":"a","model":"b"`, `"model":"a","Model":"b"`, `"MODEL":"b","model":"a"`, `"model":"a","mod\u0065l":"b"`, `"model":["a"]`, `"model":"a\ud800"`} {
 		body := []byte(`{` + members + `,` + messages + `}`)
-		_, parseErr := chat.Parse(body)
+		_, parseErr := chat.Completions.Parse(body)
 		if _, err := chat.Models(body); parseErr == nil || err == nil {
 			t.Errorf("%s: parsed with %v, models read with %v; want both to refuse", members, parseErr, err)
 		}

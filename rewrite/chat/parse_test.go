@@ -29,7 +29,7 @@ func TestMembers(t *testing.T) {
 		{`"max_tokens":"x","n":[],"functions":{},"stop":["a"]`, "", false},
 	} {
 		for _, body := range []string{`{` + c.members + `,` + asking + `}`, `{` + asking + `,` + c.members + `}`} {
-			req, err := chat.Parse([]byte(body))
+			req, err := chat.Completions.Parse([]byte(body))
 			if err != nil {
 				t.Errorf("%s: %v", body, err)
 				continue
@@ -46,19 +46,19 @@ func TestBodyThatEndsEarly(t *testing.T) {
 	const body = `{"model":"m\u0065\ud83d\ude00","stream":true,"n":1.5e+1,"response_format":{"type":"json_schema","json_schema":{"a":[1,{}]}},"tools":[{"type":"x"}],
 "messages":[{"role":"system","content":"Be brief."},{"role":"us\u0065r","content":[{"type":"text","text":"é\n"},{"type":"image_url"}],"name":null}],"sidenote":{"query":"a"},"sidenote\u0000":false}`
 	for end := range len(body) {
-		req, err := chat.Parse([]byte(body)[:end])
+		req, err := chat.Completions.Parse([]byte(body)[:end])
 		var bad *chat.Error
 		if req != nil || !errors.As(err, &bad) || bad.Reason != chat.NotJSON {
 			t.Errorf("%s: %v, %v", body[:end], req, err)
 		}
 	}
-	if _, err := chat.Parse([]byte(body)); err != nil {
+	if _, err := chat.Completions.Parse([]byte(body)); err != nil {
 		t.Error(err)
 	}
 	for _, more := range []string{`{}`, `[]`, `7`, `"a"`, `null`, body} {
 		for _, behind := range []string{"x", " 1", "}", ",", "\x00"} {
 			var bad *chat.Error
-			if _, err := chat.Parse([]byte(more + behind)); !errors.As(err, &bad) || bad.Reason != chat.NotJSON || !strings.HasSuffix(bad.Message, "where the end of the body is expected") {
+			if _, err := chat.Completions.Parse([]byte(more + behind)); !errors.As(err, &bad) || bad.Reason != chat.NotJSON || !strings.HasSuffix(bad.Message, "where the end of the body is expected") {
 				t.Errorf("%s%s: %v", more, behind, err)
 			}
 		}
@@ -68,7 +68,7 @@ func TestBodyThatEndsEarly(t *testing.T) {
 // The field name is case-sensitive.
 func TestFieldOfAnotherCase(t *testing.T) {
 	for _, field := range []string{`"Sidenote":{"mode":"off"}`, `"SIDENOTE":7`, `"\u017fidenote":{"mode":"off"}`} {
-		req, err := chat.Parse([]byte(`{` + field + `,` + asking + `}`))
+		req, err := chat.Completions.Parse([]byte(`{` + field + `,` + asking + `}`))
 		var bad *chat.Error
 		if !errors.As(err, &bad) || bad.Reason != chat.Ambiguous || req == nil {
 			t.Fatalf("%s: %v, %v", field, req, err)
@@ -94,7 +94,7 @@ func TestMembersOfTheWrongType(t *testing.T) {
 		{`{"messages":[{"role":"user"},{"role":"user","content":[{"type":"text","text":"a"},7]}]}`, "messages[1].content[1]: a number, not an object"},
 		{`{"messages":[{"role":"user"},{"role":"user","content":[{"type":"text","text":7}]}]}`, "messages[1].content[0].text: a number, not a string"},
 	} {
-		_, err := chat.Parse([]byte(c.body))
+		_, err := chat.Completions.Parse([]byte(c.body))
 		var bad *chat.Error
 		if !errors.As(err, &bad) || bad.Reason != chat.NotChat || bad.Message != c.want || !strings.HasPrefix(c.want, bad.Param+":") {
 			t.Errorf("%s: %+v, want %s", c.body, bad, c.want)
@@ -105,7 +105,7 @@ func TestMembersOfTheWrongType(t *testing.T) {
 // ambiguity returns what is ambiguous in a body, including its last user message and its first
 // system message.
 func ambiguity(body string) (bad *chat.Error) {
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if errors.As(err, &bad) {
 		return bad
 	}
@@ -190,8 +190,8 @@ func TestParserReadsEachBodyAnew(t *testing.T) {
 		{`{"model":"ac",` + asking, "-"},
 		{`{` + asking + `}`, ""},
 	} {
-		got, err := p.Parse([]byte(c.body))
-		want, wantErr := chat.Parse([]byte(c.body))
+		got, err := p.Parse(chat.Completions, []byte(c.body))
+		want, wantErr := chat.Completions.Parse([]byte(c.body))
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) || (got == nil) != (want == nil) {
 			t.Errorf("%s: %v, want %v", c.body, err, wantErr)
 		}
@@ -219,7 +219,7 @@ func TestResponseFormat(t *testing.T) {
 		{`"response_format":{"json_schema":{"name":"a b c"},"type":"json_schema"},`, false, true},
 		{`"response_format":{"type":"json_schema","json_schema":{"name":"a b c"}},`, false, true},
 	} {
-		req, err := chat.Parse([]byte(`{` + c.format + asking + `}`))
+		req, err := chat.Completions.Parse([]byte(`{` + c.format + asking + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestEscapes(t *testing.T) {
 		body := `{"model":"` + text + `",` + asking + `}`
 		var want struct{ Model string }
 		wantErr := json.Unmarshal([]byte(body), &want)
-		req, err := chat.Parse([]byte(body))
+		req, err := chat.Completions.Parse([]byte(body))
 		var bad *chat.Error
 		switch errors.As(err, &bad); {
 		case wantErr != nil && (bad == nil || bad.Reason != chat.NotJSON):

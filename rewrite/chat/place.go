@@ -45,7 +45,7 @@ func (f Frame) End(trail string) []byte {
 
 // System returns the end of the first system or developer message or, without one, the place of a
 // new message before all others. Strict chat templates refuse a second system message, and one
-// that is not the first.
+// that is not the first. Of Responses instructions are the first system message.
 func (r *Request) System() Place {
 	for i := range r.kept {
 		if r.kept[i].operator() {
@@ -55,8 +55,29 @@ func (r *Request) System() Place {
 	return r.First("system")
 }
 
-// First returns the place of a new message with the given role, before all others.
+// Instructions returns the end of the member instructions of a Responses request, or the place of
+// the member if it is absent.
+func (r *Request) Instructions() Place {
+	if r.operator.Kind == KindString {
+		return r.EndOf(0)
+	}
+	return r.First("system")
+}
+
+// InInstructions reports whether a part of the body is in the member instructions.
+func (r *Request) InInstructions(part Span) bool {
+	return r.operator.Start <= part.Start && part.End <= r.operator.End
+}
+
+// First returns the place of a new message with the given role, before all others. Of Responses a
+// system message is put into instructions, which must be absent or null.
 func (r *Request) First(role string) Place {
+	if r.API == Responses && role == "system" {
+		if at := r.operator; at.Kind == KindNull {
+			return Place{Offset: at.Start, Remove: at.End - at.Start, Frame: Frame{open: `"`, close: `"`, Added: true}}
+		}
+		return Place{Offset: r.first, Frame: Frame{open: `"instructions":"`, close: `",`, Added: true}}
+	}
 	at := Place{Offset: r.list.Start + 1, Frame: Frame{open: `{"role":"` + role + `","content":"`, close: `"},`, Added: true}}
 	if len(r.Messages) == 0 {
 		at.close = `"}`
@@ -73,7 +94,8 @@ func (r *Request) EndOf(i int) Place {
 	case KindNull:
 		return Place{Offset: m.content.Start, Remove: m.content.End - m.content.Start, Frame: Frame{open: `"`, close: `"`}}
 	case KindArray:
-		const open, close = `{"type":"text","text":"`, `"}`
+		const close = `"}`
+		open := dialects[r.API].openPart
 		if m.last == 0 {
 			return Place{Offset: m.content.Start + 1, Frame: Frame{open: open, close: close}}
 		}

@@ -24,7 +24,7 @@ func TestLongQuestion(t *testing.T) {
 			run += of("word ", `\n`, `\\`, `\"`, `\u00e9`, `\ud83d\ude00`, `\u0020`, "é", "文字", "🙂", "   ", strings.Repeat("a", 100), strings.Repeat(`\\`, 40), strings.Repeat(`\ud83d\ude00`, 30))
 		}
 		text := of("", "x", " ", strings.Repeat(" ", 30_000)) + strings.Repeat(run, (70_000+r.IntN(20_000))/len(run)) + of("", "y", `\n`, strings.Repeat(`\t`, 15_000))
-		req, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"` + text + `"}]}`))
+		req, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"` + text + `"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestAParserKeepsLittle(t *testing.T) {
 	} {
 		var parser chat.Parser
 		before := live()
-		_, _ = parser.Parse(body) // some of them are ambiguous
+		_, _ = parser.Parse(chat.Completions, body) // some of them are ambiguous
 		parser.Reset()
 		if held := live() - before; held > 256<<10 {
 			t.Errorf("%s: %d bytes are held of a body of %d", name, held, len(body))

@@ -1,6 +1,7 @@
 // Package chat parses the body of a chat request into byte offsets of what a rewrite reads or
 // changes, and finds the places where text can be added to its messages. It never decodes the
-// whole body and never changes it.
+// whole body and never changes it. A chat request is one of an API: chat completions or
+// Responses.
 //
 // It knows nothing of policies, sources or tokens.
 package chat
@@ -10,7 +11,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -18,24 +18,28 @@ import (
 // A Request is a parsed chat request: the body and the offsets of the parts that a
 // rewrite reads or changes. The body must outlive it and is never changed.
 type Request struct {
+	API         API
 	Body        []byte
 	Model       string // "" if the body names none
 	Stream      bool
 	ServiceTier string // "" if the body names none
-	TextFormat  bool   // no response_format, or its type is "text"
+	TextFormat  bool   // no format of the answer is asked for, or its type is "text"
 	Field       Field  // the last member "sidenote"; zero if there is none
-	Empty       bool   // the only error is that messages is empty
+	Empty       bool   // the only error is that the list of messages is empty
+	History     History
 
 	// Used for counting only.
-	Messages    []Span // all of them
+	Messages    []Span // all of them, or items; of Responses also instructions, first, and input, if they are strings
 	Tools       []Span // the arrays tools and functions
-	Format      Span   // response_format, if it has a schema
+	Format      Span   // response_format or text.format, if it has a schema
 	Attachments int    // number of content parts that are not text, and of spoken answers
-	MaxTokens   int    // limit of one answer: the larger of max_completion_tokens and max_tokens; 0 if not given
+	MaxTokens   int    // limit of one answer: the larger of max_completion_tokens and max_tokens, or max_output_tokens; 0 if not given
 	Choices     int    // n, or best_of if larger; 0 if not given
 
 	seen      marks
-	list      Span      // the messages array
+	first     int       // offset after the opening brace
+	list      Span      // the array of messages or items, or a string input
+	operator  Member    // instructions
 	kept      []message // the messages that a rewrite may need
 	parts     []Span    // the text parts of all content arrays, in order, quotes included
 	ambiguous bool      // two parsers could read something differently
@@ -51,17 +55,6 @@ type Field struct {
 	LoneSurrogate int // offset of its last escaped lone surrogate, -1 if none
 }
 
-// Parse reads body in one pass. It checks every byte and records only what a rewrite needs. Every
-// error is an *Error.
-//
-// If the body is a JSON object, a Request with its Field is returned even with an error.
-//
-// A body is ambiguous if two parsers could read it differently in a part that is read here: its
-// own members, response_format, and the roles of messages. The content of messages is checked by
-// the rewrite, where it searches or extends them. Everything else, such as old turns and
-// metadata, is only counted, and there a duplicate text counts twice.
-func Parse(body []byte) (*Request, error) { return new(Parser).Parse(body) }
-
 // A Parser parses one request after another and reuses its memory. The zero value is ready to
 // use. It is not safe for concurrent use.
 type Parser struct {
@@ -73,14 +66,13 @@ type Parser struct {
 	model    string // model of the previous request, mostly the same again
 }
 
-// Parse is like the function Parse, but the Request is valid only until the next call of Parse or
-// Reset.
-func (p *Parser) Parse(body []byte) (*Request, error) {
+// Parse is like API.Parse, but the Request is valid only until the next call of Parse or Reset.
+func (p *Parser) Parse(api API, body []byte) (*Request, error) {
 	if p.b != nil {
 		p.Reset()
 	}
 	p.scanner = scanner{b: body, loneSurrogate: -1}
-	p.r.Body, p.r.TextFormat = body, true
+	p.r.API, p.r.Body, p.r.TextFormat, p.r.History.Stored = api, body, true, true
 	p.top()
 	switch {
 	case p.tooDeep && p.err != nil:
@@ -124,10 +116,11 @@ type path struct {
 	field         string
 }
 
-func (at path) String() string {
+// in returns the path in a body whose messages are in list.
+func (at path) in(list string) string {
 	s := at.field
 	if at.message >= 0 {
-		s = fmt.Sprintf("messages[%d]", at.message)
+		s = fmt.Sprintf("%s[%d]", list, at.message)
 		if at.part >= 0 {
 			s += fmt.Sprintf(".content[%d]", at.part)
 		}
@@ -141,9 +134,12 @@ func (at path) String() string {
 // notChat records that the body is JSON but not a supported chat request.
 func (p *Parser) notChat(at path, format string, args ...any) {
 	if p.shape == nil {
-		p.shape = &Error{Reason: NotChat, Param: at.String(), Message: at.String() + ": " + fmt.Sprintf(format, args...)}
+		where := at.in(p.dialect().list)
+		p.shape = &Error{Reason: NotChat, Param: where, Message: where + ": " + fmt.Sprintf(format, args...)}
 	}
 }
+
+func (p *Parser) dialect() *dialect { return &dialects[p.r.API] }
 
 func (p *Parser) top() {
 	if k := p.kind(); k != KindObject {
@@ -154,9 +150,10 @@ func (p *Parser) top() {
 	}
 	last := -1 // where the previous member ended
 	fieldKey := -1
-	level := p.keys.level()
+	level, keys := p.keys.level(), p.dialect().keys
+	p.r.first = p.i + 1
 	p.object(func(key Span, escaped bool) {
-		name, same := p.key(level, "", key, escaped, topKeys)
+		name, same := p.key(level, "", key, escaped, keys)
 		if !same {
 			name = ""
 		}
@@ -183,6 +180,9 @@ func (p *Parser) top() {
 		last = p.i
 	})
 	p.end()
+	if p.r.operator.Kind == KindString {
+		p.instructions()
+	}
 }
 
 // end checks that nothing follows the body's value.
@@ -194,6 +194,7 @@ func (p *Parser) end() {
 
 // verdict returns the most important error of a JSON object, nil if it has none.
 func (p *Parser) verdict() *Error {
+	list := p.dialect().list
 	switch {
 	case p.tooDeep:
 		return tooDeep()
@@ -201,11 +202,13 @@ func (p *Parser) verdict() *Error {
 		return p.keys.err
 	case p.shape != nil:
 		return p.shape
+	case p.r.History.Previous != "" && p.r.History.Conversation != "":
+		return &Error{Reason: NotChat, Param: "conversation", Message: "conversation: given together with previous_response_id"}
 	case p.r.list == Span{}:
-		return &Error{Reason: NotChat, Param: "messages", Message: "messages: missing"}
-	case len(p.r.kept) == 0:
+		return &Error{Reason: NotChat, Param: list, Message: list + ": missing"}
+	case len(p.r.items()) == 0:
 		p.r.Empty = true
-		return &Error{Reason: NotChat, Param: "messages", Message: "messages: empty"}
+		return &Error{Reason: NotChat, Param: list, Message: list + ": empty"}
 	}
 	return nil
 }
@@ -213,10 +216,6 @@ func (p *Parser) verdict() *Error {
 // The keys that are read, by level. A key that differs from one of them only in case is
 // ambiguous: Go's encoding/json accepts it, a Python upstream does not.
 var (
-	topKeys = []string{
-		"messages", "model", "stream", "response_format", "sidenote",
-		"tools", "functions", "max_tokens", "max_completion_tokens", "n", "best_of", "service_tier",
-	}
 	messageKeys = []string{"role", "content", "audio"}
 	partKeys    = []string{"type", "text"}
 	formatKeys  = []string{"type"}
@@ -260,12 +259,16 @@ func (p *Parser) garbled(text Span) bool {
 func (p *Parser) topValue(name string) {
 	k := p.kind()
 	switch {
-	case name == "messages" && k == KindArray:
+	case name == p.dialect().list && k == KindArray:
 		most := min(4+len(p.b)/512, maxKept) // about the number of messages in a conversation of that length
 		p.r.kept, p.r.Messages = slices.Grow(p.r.kept[:0], most), slices.Grow(p.r.Messages[:0], most)
-		p.r.list = p.array(p.message)
+		if p.r.API == Responses {
+			p.r.list = p.array(p.item)
+		} else {
+			p.r.list = p.array(p.message)
+		}
 	case name == "response_format" && k == KindObject:
-		p.format()
+		p.format("response_format.")
 	case name == "model" && k == KindString:
 		v, escaped := p.str()
 		if p.err == nil {
@@ -283,17 +286,22 @@ func (p *Parser) topValue(name string) {
 		p.value()
 	case (name == "tools" || name == "functions") && k == KindArray:
 		p.r.Tools = append(p.r.Tools, p.value())
-	case name == "max_tokens" || name == "max_completion_tokens":
+	case name == "max_tokens" || name == "max_completion_tokens" || name == "max_output_tokens":
 		p.r.MaxTokens = max(p.r.MaxTokens, wholeNumber(p.value().Of(p.b)))
 	case name == "service_tier":
 		p.r.ServiceTier = p.tier(k)
 	case name == "n" || name == "best_of":
 		p.r.Choices = max(p.r.Choices, wholeNumber(p.value().Of(p.b)))
+	case p.r.API == Responses && p.ofResponses(name, k):
 	default:
 		switch {
-		case name == "messages":
-			p.notChat(path{-1, -1, name}, "%s, not an array", k)
-		case (name == "model" || name == "stream" || name == "response_format") && k != KindNull:
+		case name == p.dialect().list:
+			want := "an array"
+			if p.r.API == Responses {
+				want = "a string or an array"
+			}
+			p.notChat(path{-1, -1, name}, "%s, not %s", k, want)
+		case (name == "model" || name == "stream" || name == "response_format" || name == "text") && k != KindNull:
 			p.notChat(path{-1, -1, name}, "%s", k)
 		}
 		p.value()
@@ -309,11 +317,12 @@ func (p *Parser) tier(k Kind) string {
 	return Unquote(v.Of(p.b))
 }
 
-func (p *Parser) format() {
+// format reads the format of the answer; at is its path with a dot.
+func (p *Parser) format(at string) {
 	level := p.keys.level()
 	schema := false
 	whole := p.object(func(key Span, escaped bool) {
-		name, _ := p.key(level, "response_format.", key, escaped, formatKeys)
+		name, _ := p.key(level, at, key, escaped, formatKeys)
 		k, v := p.kind(), p.value()
 		if name == "type" && p.err == nil {
 			p.r.TextFormat = k == KindString && Unquote(v.Of(p.b)) == "text"
@@ -357,17 +366,29 @@ type Validity func(n int, read func() bool) bool
 // valid may be nil.
 func (r *Request) Ambiguity(i int, valid Validity) *Error {
 	m := &r.kept[i]
-	n := sort.Search(len(r.Messages), func(n int) bool { return r.Messages[n].End >= m.content.End })
+	n := m.n
 	if !m.ambiguous && r.validUTF8(n, m, valid) {
 		return nil
 	}
+	d, index := &dialects[r.API], n-(len(r.Messages)-len(r.items()))
+	param := path{index, -1, ""}.in(d.list)
+	if r.Body[r.Messages[n].Start] == '"' {
+		if param = d.list; index < 0 {
+			param = "instructions"
+		}
+		return &Error{Reason: Ambiguous, Param: param, Message: "text is not valid Unicode"}
+	}
 	p := Parser{scanner: scanner{b: r.Body[:r.Messages[n].End], i: r.Messages[n].Start, loneSurrogate: -1}, describe: true}
-	p.message(n)
+	if p.r.API = r.API; r.API == Responses {
+		p.item(index)
+	} else {
+		p.message(index)
+	}
 	err := p.keys.err
 	if err == nil {
-		err = &Error{Reason: Ambiguous, Param: "messages[].content", Message: "text is not valid UTF-8"}
+		return &Error{Reason: Ambiguous, Param: param + ".content", Message: "text is not valid UTF-8"}
 	}
-	err.Param = strings.Replace(err.Param, "messages[]", path{n, -1, ""}.String(), 1)
+	err.Param = strings.Replace(err.Param, d.list+"[]", param, 1)
 	return err
 }
 
@@ -410,8 +431,11 @@ func (r *Request) ValidOutsideMessages() bool {
 	if r.ambiguous || r.seen&markWide == 0 {
 		return !r.ambiguous
 	}
-	at := 0
-	for _, m := range r.Messages { // each begins and ends with a brace, so no character is split
+	at, spans := 0, r.Messages
+	if len(spans) > 1 && spans[0].Start > spans[1].Start { // instructions after input
+		spans = append(slices.Clone(spans[1:]), spans[0])
+	}
+	for _, m := range spans { // each begins and ends with a brace or a quote, so no character is split
 		if !utf8.Valid(r.Body[at:m.Start]) {
 			return false
 		}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -61,8 +62,9 @@ var seed = maphash.MakeSeed()
 type weigher struct {
 	CostModel
 	cache *tokens.Cache
-	salt  uint64 // hash of encoding and images
-	limit int    // counting stops above this many tokens; 0 is no limit
+	salt  uint64 // hash of encoding, images and API
+	api   chat.API
+	limit int // counting stops above this many tokens; 0 is no limit
 }
 
 // Count counts the whole request, but stops above limit tokens unless limit is 0. The text parts
@@ -76,8 +78,9 @@ func (c *MessageCosts) Count(m CostModel, limit int) CostTokens {
 	salt := maphash.Comparable(seed, struct {
 		encoding string
 		images   tokens.ImageRule
-	}{m.Encoding, m.Images})
-	w := &weigher{m, c.cache, salt, limit}
+		api      chat.API
+	}{m.Encoding, m.Images, r.API})
+	w := &weigher{m, c.cache, salt, r.API, limit}
 	t := CostTokens{Messages: tokens.ReplyOverhead, Exact: r.Attachments == 0 && r.ValidOutsideMessages()}
 	for i, s := range r.Messages {
 		text, images, exact := w.message(c.key(i), s.Of(r.Body))
@@ -147,8 +150,13 @@ func (w *weigher) message(k tokens.Key, raw []byte) (text, images int, exact boo
 			}
 		}
 		m := w.weight(raw)
-		m.text = tokens.MessageOverhead
-		m.Object(m.member)
+		switch {
+		case w.api == chat.Responses:
+			m.item()
+		default:
+			m.text = tokens.MessageOverhead
+			m.Object(m.member)
+		}
 		text, images, exact = m.text, m.images, m.exact && utf8.Valid(raw)
 		if m.stopped {
 			w.cache.Put(beyond[0], text, false)
@@ -196,7 +204,7 @@ func (m *messageWeight) count(text string) {
 var (
 	memberNames = []string{"content", "name", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call", "audio"}
 	callNames   = []string{"function", "custom", "name", "arguments", "input"}
-	partNames   = []string{"type", "text", "refusal", "thinking", "image_url"}
+	partNames   = []string{"type", "text", "refusal", "thinking", "image_url", "detail"}
 )
 
 // known returns the element of names that equals name except for case, "" if none.
@@ -291,7 +299,7 @@ func (m *messageWeight) functionCall() {
 // other part. Text in parts of other types, which some servers accept, is counted separately,
 // because the block is appended to the text parts that Parse knows, not to these.
 func (m *messageWeight) part() (text string) {
-	kind, data, url, detail := "", 0, []byte(nil), ""
+	kind, data, url, detail, own := "", 0, []byte(nil), "", ""
 	m.Object(func(name string) {
 		switch m.known(name, partNames) {
 		case "type":
@@ -300,6 +308,8 @@ func (m *messageWeight) part() (text string) {
 			text += m.Text()
 		case "image_url":
 			url, detail = m.image()
+		case "detail":
+			own = m.Text()
 		default:
 			data += len(m.Value())
 		}
@@ -310,11 +320,16 @@ func (m *messageWeight) part() (text string) {
 	case "refusal":
 		m.count(text)
 		return ""
-	case "", "input_text", "output_text", "thinking":
+	case "input_text", "output_text":
+		if m.api == chat.Responses {
+			return text
+		}
 		m.count(text)
-	case "image_url":
+	case "", "thinking":
+		m.count(text)
+	case "image_url", "input_image":
 		width, height := imageSize(url)
-		m.images += m.Images.Tokens(width, height, detail)
+		m.images += m.Images.Tokens(width, height, cmp.Or(detail, own))
 	case "input_audio":
 		m.images += audioTokens + data/audioBytes
 	default:

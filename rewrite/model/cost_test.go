@@ -29,7 +29,7 @@ func encoding(t testing.TB, name string) model.CostModel {
 
 func parsed(t testing.TB, body string) *chat.Request {
 	t.Helper()
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}

@@ -217,22 +217,26 @@ type Limits struct {
 // short request is bounded by its length and not counted. What an upstream bills beyond the
 // request, such as a prompt of its own, is added from the calibration.
 func (m *Model) Measure(r *chat.Request, messages *MessageCosts, l Limits) Window {
-	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: m.Reserved(r, l.ReserveOutput)}
+	size := m.Window
+	if r.History.Continued() { // the upstream holds turns that cannot be counted here
+		size = 0
+	}
+	w := Window{Size: size, Check: CheckUnknown, ReservedOutput: m.Reserved(r, l.ReserveOutput)}
 	allowed := m.Allowed(l.ContextTokens)
-	if m.Window > 0 {
+	if size > 0 {
 		w.Check = CheckBound
 		w.Request = m.Bound(r)
 	}
-	if l.CountWhole || m.Window > 0 && w.Request+w.ReservedOutput+allowed > m.Window {
-		c := messages.Count(m.Counting(), m.Window)
-		if m.Window > 0 {
+	if l.CountWhole || size > 0 && w.Request+w.ReservedOutput+allowed > size {
+		c := messages.Count(m.Counting(), size)
+		if size > 0 {
 			w.Check = CheckCount
 		}
 		w.Cost, w.Reserve = &c, m.Reserve(c)
 		w.Request = m.Billed(c.Sum()) + w.Reserve
 	}
-	if m.Window > 0 {
-		w.Room = m.Window - w.Request - w.ReservedOutput
+	if size > 0 {
+		w.Room = size - w.Request - w.ReservedOutput
 		w.Limits = w.Room < allowed
 	}
 	return w

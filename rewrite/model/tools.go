@@ -30,8 +30,8 @@ func (m *messageWeight) tools() {
 	}
 }
 
-// tool counts a tool: a function, either inside a "function" member or bare; anything else is
-// counted as text.
+// tool counts a tool: a function, either inside a "function" member or bare, as in Responses;
+// anything else is counted as text.
 func (m *messageWeight) tool() {
 	start, kind := m.Reader, ""
 	framed := false
@@ -48,7 +48,7 @@ func (m *messageWeight) tool() {
 	})
 	switch {
 	case framed:
-	case kind == "":
+	case kind == "" || kind == "function":
 		m.Reader = start
 		m.function()
 	default:

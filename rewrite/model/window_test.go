@@ -18,7 +18,7 @@ func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), 
 // question is a request of nine tokens (words), with more members.
 func question(t *testing.T, more string) *chat.Request {
 	t.Helper()
-	r, err := chat.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]` + more + `}`))
+	r, err := chat.Completions.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]` + more + `}`))
 	if err != nil {
 		t.Fatal(err)
 	}

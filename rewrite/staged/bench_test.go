@@ -26,7 +26,7 @@ func benchRequests(b *testing.B, before int) {
 		staged.Stage{Name: "draft", SystemPrompt: rules, UserPrompt: asked + "{{evidence}}" + rules},
 		staged.Stage{Name: "review", SystemPrompt: rules, UserPrompt: asked + "{{evidence}}{{draft}}" + rules},
 		staged.Stage{Name: "final", SystemPrompt: rules, UserPrompt: asked + "{{evidence}}{{draft}}{{review}}" + rules})
-	req, err := chat.Parse([]byte(`{"model":"gpt-4o","temperature":0.2,"messages":[{"role":"system","content":"Be brief."},` +
+	req, err := chat.Completions.Parse([]byte(`{"model":"gpt-4o","temperature":0.2,"messages":[{"role":"system","content":"Be brief."},` +
 		strings.Repeat(`{"role":"assistant","content":"`+strings.Repeat("We talked of the weather.\\n", 38)+`"},`, before) + `{"role":"user","content":"How many weeks of parental leave do I get?"}]}`))
 	if err != nil {
 		b.Fatal(err)

@@ -25,7 +25,7 @@ func TestGolden(t *testing.T) {
 		for _, f := range a.Files {
 			if suffix, ok := strings.CutPrefix(f.Name, "call"); ok {
 				body := req.Body(nil, readCall(t, f.Data))
-				if _, err := chat.Parse(body); err != nil {
+				if _, err := chat.Completions.Parse(body); err != nil {
 					t.Errorf("%v: %s", err, body)
 				}
 				a.Set("want"+suffix, string(body)+"\n")

@@ -18,13 +18,13 @@ func FuzzBody(f *testing.F) {
 	f.Add([]byte(`{"\u006dodel":"m","messages":[{"role":"user","content":"a\ud83d\ude42\u2028b"}],"stop":null}`), false)
 	stage := &staged.Stage{Name: "s", Model: "m", MaxTokens: 7}
 	f.Fuzz(func(t *testing.T, body []byte, last bool) {
-		req, err := chat.Parse(body)
+		req, err := chat.Completions.Parse(body)
 		if err != nil || staged.Read(req).Unfit() != "" {
 			return
 		}
 		staged.Read(req).History(words{})
 		out := staged.Read(req).Body(nil, staged.Call{Stage: stage, Prompt: staged.Escaped("S", staged.Read(req).Question), Last: last})
-		got, err := chat.Parse(out)
+		got, err := chat.Completions.Parse(out)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

@@ -138,7 +138,7 @@ func TestNothingLeavesItsPlace(t *testing.T) {
 
 func parse(t *testing.T, body string) *chat.Request {
 	t.Helper()
-	req, err := chat.Parse([]byte(body))
+	req, err := chat.Completions.Parse([]byte(body))
 	if err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}

@@ -33,6 +33,9 @@ type member struct {
 // Read reads a request, which must be valid JSON.
 func Read(req *chat.Request) *Request {
 	r := &Request{Request: req, members: make([]member, 0, 8), asked: -1}
+	if req.API != chat.Completions {
+		return r
+	}
 	if limits, err := chat.ReadLimits(req.Body); err == nil {
 		r.Limits = limits
 	}

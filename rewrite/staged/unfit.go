@@ -16,6 +16,7 @@ const (
 	Attachments Reason = "attachments"  // its messages contain images, audio or files
 	NoQuestion  Reason = "no-question"  // its last message is not a user's text
 	BadLimits   Reason = "limits"       // its limits are invalid
+	OtherAPI    Reason = "api"          // it is no request for chat completions
 )
 
 // Explained returns a human-readable explanation.
@@ -31,6 +32,8 @@ func (r Reason) Explained() string {
 		return "it asks for logprobs"
 	case Attachments:
 		return "its messages hold images, audio or files"
+	case OtherAPI:
+		return "it is no request for chat completions"
 	case NoQuestion:
 		return "it does not end with a text of the user"
 	}
@@ -41,6 +44,8 @@ func (r Reason) Explained() string {
 // answered in stages; "" if it can.
 func (r *Request) Unfit() Reason {
 	switch {
+	case r.API != chat.Completions:
+		return OtherAPI
 	case r.Limits == nil:
 		return BadLimits
 	case r.Limits.Choices > 1:

@@ -18,7 +18,7 @@ func BenchmarkRead(b *testing.B) {
 			fmt.Fprintf(&body, `,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"now","arguments":"{\"city\":\"Bern\"}"}}]},{"role":"tool","tool_call_id":"call_%[1]d","content":%[2]q}`, i, strings.Repeat("a result\n", 200))
 		}
 		body.WriteString("]}")
-		r, err := chat.Parse([]byte(body.String()))
+		r, err := chat.Completions.Parse([]byte(body.String()))
 		if err != nil {
 			b.Fatal(err)
 		}

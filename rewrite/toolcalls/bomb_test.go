@@ -28,7 +28,7 @@ func TestReadTakesLittleMemory(t *testing.T) {
 		"a turn of many rounds": {`{"role":"user","content":"?"}`, `,{"role":"assistant","tool_calls":[{"id":"a"}]},{"role":"tool","tool_call_id":"a"}`, ``},
 	} {
 		body := `{"messages":[` + parts[0] + strings.Repeat(parts[1], size/len(parts[1])) + parts[2] + `]}`
-		r, err := chat.Parse([]byte(body))
+		r, err := chat.Completions.Parse([]byte(body))
 		if err != nil && r == nil {
 			t.Fatalf("%s: %v", name, err)
 		}

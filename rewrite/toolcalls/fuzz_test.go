@@ -45,14 +45,14 @@ func FuzzRestore(f *testing.F) {
 				t.Fatalf("encoded again: %v, %v", same, err)
 			}
 		}
-		r, err := chat.Parse(body)
+		r, err := chat.Completions.Parse(body)
 		if err != nil {
 			return
 		}
 		h := toolcalls.ReadHistory(r)
 		insertions, restored := h.Restore(slices.Repeat([]*toolcalls.Turn{turn}, len(h.Keys())))
 		up := apply(body, insertions)
-		r, err = chat.Parse(up)
+		r, err = chat.Completions.Parse(up)
 		if wrong, ok := errors.AsType[*chat.Error](err); ok && wrong.Reason == chat.TooDeep {
 			return
 		}

@@ -26,6 +26,7 @@ const (
 	Ambiguous   OfferReason = "ambiguous"   // its tools are not a list
 	Model       OfferReason = "model"       // according to the model table, the model refuses tools
 	Refused     OfferReason = "refused"     // the upstream refused them, now or earlier
+	OtherAPI    OfferReason = "api"         // it is no request for chat completions
 )
 
 // A Tool is the description of a tool for the model.
@@ -51,6 +52,9 @@ type OfferRequest struct {
 // ReadOffer reads the body of a parsed request, which must be valid JSON without duplicate
 // members and have a message.
 func ReadOffer(req *chat.Request) OfferRequest {
+	if req.API != chat.Completions {
+		return OfferRequest{Refusal: OtherAPI}
+	}
 	r := OfferRequest{last: req.Messages[len(req.Messages)-1].End}
 	if req.Choices > 1 {
 		r.Refusal = Choices

@@ -20,7 +20,7 @@ func read(t interface {
 	Fatalf(string, ...any)
 }, body []byte) *toolcalls.History {
 	t.Helper()
-	r, err := chat.Parse(body)
+	r, err := chat.Completions.Parse(body)
 	if err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"sidenote/proxy/report"
-	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
 
@@ -173,7 +172,7 @@ func NewReports() Reports { return make(Reports, 1) }
 
 // Record keeps a copy of the report of a chat.
 func (rs Reports) Record(r *report.Report) {
-	if r.Route != route.Chat {
+	if !r.Route.Rewritten() {
 		return
 	}
 	kept := *r

@@ -53,7 +53,7 @@ func BenchmarkCold(b *testing.B) {
 			knowledgetest.Measure(b, func(n int) {
 				asked := bytes.Replace(body, []byte("parental leave do"), fmt.Appendf(nil, "parental leave x%d do", n), 1)
 				parser.Reset()
-				req, err := parser.Parse(asked)
+				req, err := parser.Parse(chat.Completions, asked)
 				if err != nil {
 					b.Fatal(err)
 				}

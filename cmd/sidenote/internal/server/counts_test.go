@@ -56,7 +56,7 @@ func TestStoredCountsReachTheRequest(t *testing.T) {
 		{"gpt-4o", true, retrieval.CacheMiss}, {"gpt-4", true, retrieval.CacheMiss}, {"gpt-4o", true, retrieval.CacheHit},
 		{"text-davinci-003", false, retrieval.CacheMiss},
 	} {
-		req, err := chat.Parse(fmt.Appendf(nil, `{"model":%q,"messages":[{"role":"user","content":"How many weeks of parental leave?"}]}`, c.model))
+		req, err := chat.Completions.Parse(fmt.Appendf(nil, `{"model":%q,"messages":[{"role":"user","content":"How many weeks of parental leave?"}]}`, c.model))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func TestModelsThatTakeNoSystemMessage(t *testing.T) {
 	rewritten := func(model string, placement rewrite.Placement, messages string) (sent sentMessages, res rewrite.Result) {
 		t.Helper()
 		body := `{"model":"` + model + `","messages":[` + messages + `]}`
-		req, err := chat.Parse([]byte(body))
+		req, err := chat.Completions.Parse([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}

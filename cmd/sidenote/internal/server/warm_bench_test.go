@@ -40,7 +40,7 @@ func warm(tb testing.TB, s *Engine, n int) func() {
 	var res rewrite.Result
 	rewritten := func(want retrieval.CacheState) {
 		parser.Reset()
-		req, err := parser.Parse(body)
+		req, err := parser.Parse(chat.Completions, body)
 		if err != nil {
 			tb.Fatal(err)
 		}

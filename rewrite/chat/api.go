@@ -1,0 +1,64 @@
+package chat
+
+// An API is a protocol in which applications ask models for answers.
+type API byte
+
+// The APIs whose requests are read.
+const (
+	Completions API = iota // chat completions
+	Responses              // OpenAI's Responses API
+)
+
+// String returns the name that logs, metrics and pages use.
+func (a API) String() string { return [...]string{"chat", "responses"}[a] }
+
+// A dialect holds what the requests of an API are made of.
+type dialect struct {
+	list     string   // the member of the body with the messages
+	keys     []string // the members of the body that are read
+	element  string   // the path of an element of list
+	part     string   // the path of a part of an element's content
+	openPart string   // opens a part with text
+}
+
+// dialects has one element for each API. It is never changed.
+var dialects = [...]dialect{
+	Completions: {
+		list: "messages",
+		keys: []string{
+			"messages", "model", "stream", "response_format", "sidenote",
+			"tools", "functions", "max_tokens", "max_completion_tokens", "n", "best_of", "service_tier",
+		},
+		element: "messages[].", part: "messages[].content[].",
+		openPart: `{"type":"text","text":"`,
+	},
+	Responses: {
+		list: "input",
+		keys: []string{
+			"input", "model", "stream", "instructions", "text", "sidenote",
+			"tools", "max_output_tokens", "service_tier",
+			"previous_response_id", "conversation", "store", "truncation", "background",
+		},
+		element: "input[].", part: "input[].content[].",
+		openPart: `{"type":"input_text","text":"`,
+	},
+}
+
+// isText reports whether a content part of the given type is text.
+func (a API) isText(part string) bool {
+	if a == Responses {
+		return part == "input_text" || part == "output_text" || part == "text" // the last is accepted by some servers
+	}
+	return part == "text"
+}
+
+// Parse reads body in one pass. It checks every byte and records only what a rewrite needs. Every
+// error is an *Error.
+//
+// If the body is a JSON object, a Request with its Field is returned even with an error.
+//
+// A body is ambiguous if two parsers could read it differently in a part that is read here: its
+// own members, the format of the answer, and the roles of messages. The content of messages is
+// checked by the rewrite, where it searches or extends them. Everything else, such as old turns
+// and metadata, is only counted, and there a duplicate text counts twice.
+func (a API) Parse(body []byte) (*Request, error) { return new(Parser).Parse(a, body) }

@@ -1,0 +1,244 @@
+package chat
+
+import (
+	"slices"
+	"strings"
+)
+
+// A History says what the upstream of a Responses request holds of the conversation besides the
+// request's own items, and what it keeps of the request.
+type History struct {
+	Previous     string // previous_response_id
+	Conversation string // id of the conversation
+	Stored       bool   // store is not false
+	Background   bool   // the answer is made in the background
+	Truncates    bool   // truncation is auto: the oldest items are dropped where the window is too small
+}
+
+// Keeps reports whether the upstream keeps the request's items for later turns.
+func (h *History) Keeps() bool { return h.Stored || h.Conversation != "" }
+
+// Continued reports whether the upstream holds earlier turns that the request does not repeat.
+func (h *History) Continued() bool { return h.Previous != "" || h.Conversation != "" }
+
+// ofResponses reads a member of a Responses request, and returns false if it has no value to read.
+func (p *Parser) ofResponses(name string, k Kind) bool {
+	h := &p.r.History
+	switch {
+	case name == "input" && k == KindString:
+		p.r.list = p.value()
+		if p.err == nil {
+			p.r.kept = append(p.r.kept[:0], message{role: roleUser, kind: KindString, ambiguous: p.loneSurrogate >= p.r.list.Start, content: p.r.list})
+			p.r.Messages = append(p.r.Messages[:0], p.r.list)
+		}
+	case name == "instructions" && (k == KindString || k == KindNull):
+		p.r.operator = Member{Span: p.value(), Kind: k}
+	case name == "instructions":
+		p.notChat(path{-1, -1, name}, "%s, not a string", k)
+		p.value()
+	case name == "text" && k == KindObject:
+		p.textOptions()
+	case name == "previous_response_id" && k == KindString:
+		h.Previous = p.id()
+	case name == "conversation" && k == KindString:
+		h.Conversation = p.id()
+	case name == "conversation" && k == KindObject:
+		p.conversation()
+	case (name == "previous_response_id" || name == "conversation") && k != KindNull:
+		p.notChat(path{-1, -1, name}, "%s", k)
+		p.value()
+	case name == "store" && k == KindBool:
+		h.Stored = p.b[p.i] == 't'
+		p.value()
+	case name == "background" && k == KindBool:
+		h.Background = p.b[p.i] == 't'
+		p.value()
+	case name == "truncation" && k == KindString:
+		h.Truncates = p.id() == "auto"
+	default:
+		return false
+	}
+	return true
+}
+
+// id reads a string.
+func (p *Parser) id() string {
+	v, _ := p.str()
+	if p.err != nil {
+		return ""
+	}
+	return Unquote(v.Of(p.b))
+}
+
+// conversation reads the id in an object.
+func (p *Parser) conversation() {
+	level := p.keys.level()
+	p.object(func(key Span, escaped bool) {
+		name, _ := p.key(level, "conversation.", key, escaped, idKeys)
+		if name == "id" && p.kind() == KindString {
+			p.r.History.Conversation = p.id()
+			return
+		}
+		p.value()
+	})
+	p.keys.leave(level)
+}
+
+// textOptions reads the member text, which may hold the format of the answer.
+func (p *Parser) textOptions() {
+	level := p.keys.level()
+	p.object(func(key Span, escaped bool) {
+		name, _ := p.key(level, "text.", key, escaped, textKeys)
+		if name == "format" && p.kind() == KindObject {
+			p.format("text.format.")
+			return
+		}
+		p.value()
+	})
+	p.keys.leave(level)
+}
+
+// The members of objects of a Responses request that are read.
+var (
+	itemKeys = []string{"role", "content", "type", "output", "id"}
+	textKeys = []string{"format"}
+	idKeys   = []string{"id"}
+)
+
+// item reads an element of input. A message has a role; items of all other types are counted, and
+// the texts of tools' outputs are read as well.
+func (p *Parser) item(n int) {
+	if !p.describe && p.commonMessage() {
+		return
+	}
+	if k := p.kind(); k != KindObject {
+		p.notChat(path{n, -1, ""}, "%s, not an object", k)
+		p.value()
+		return
+	}
+	m, output := message{n: len(p.r.Messages)}, message{n: len(p.r.Messages)}
+	kind, roleEnd, hasID, types := "", 0, false, 0
+	shape, err, ambiguous, attachments := p.shape, p.keys.err, p.r.ambiguous, p.r.Attachments
+	p.keys.quiet, p.keys.ambiguous = !p.describe, false
+	level := p.keys.level()
+	whole := p.object(func(key Span, escaped bool) {
+		name, same := p.key(level, "input[].", key, escaped, itemKeys)
+		switch k := p.kind(); {
+		case name == "role" && !same:
+			p.ambiguous(n, "role", "differs from role only in case")
+			p.value()
+		case name == "role" && roleEnd > 0:
+			p.ambiguous(n, "role", "is repeated")
+			p.value()
+		case name == "role":
+			p.role(n, &m)
+			roleEnd = p.i
+		case name == "type" && (!same || types > 0):
+			types = 2
+			p.value()
+		case name == "type" && k == KindString:
+			kind, types = p.id(), 1
+		case name == "type" && k != KindNull:
+			p.notChat(path{n, -1, name}, "%s, not a string", k)
+			p.value()
+		case name == "content" && same:
+			p.content(n, &m)
+		case name == "output" && same && (k == KindString || k == KindArray):
+			p.content(n, &output)
+		default:
+			hasID = hasID || name == "id" && k == KindString
+			p.value()
+		}
+	})
+	p.keys.leave(level)
+	m.ambiguous, p.keys.quiet = p.keys.ambiguous, false
+	switch {
+	case kind != "" && kind != "message": // it is passed on as it is
+		p.shape, p.r.ambiguous = shape, ambiguous
+		if !p.describe {
+			p.keys.err = err
+		}
+		if output.kind == KindMissing {
+			p.r.Attachments = attachments
+		}
+		output.ambiguous, m = m.ambiguous, output
+	case roleEnd > 0:
+		p.r.ambiguous = p.r.ambiguous || m.ambiguous
+		if m.kind == KindMissing {
+			m.content = Span{roleEnd, roleEnd}
+		}
+	case kind == "" && !hasID: // with an id it is a reference to an item
+		p.notChat(path{n, -1, "type"}, "missing")
+	case kind == "message":
+		p.notChat(path{n, -1, "role"}, "missing")
+	}
+	if types > 1 {
+		p.ambiguous(n, "type", "is repeated")
+	}
+	if m.role != roleOther || m.kind == KindString || m.parts.Start < m.parts.End {
+		p.r.kept = append(p.r.kept, m)
+	}
+	if p.shape == nil { // a body with wrong types is not counted
+		p.r.Messages = append(p.r.Messages, whole)
+	}
+}
+
+// instructions puts the member instructions before all messages.
+func (p *Parser) instructions() {
+	at := p.r.operator.Span
+	for i := range p.r.kept {
+		p.r.kept[i].n++
+	}
+	p.r.kept = slices.Insert(p.r.kept, 0, message{role: roleSystem, kind: KindString, ambiguous: p.garbledText(at), content: at})
+	p.r.Messages = slices.Insert(p.r.Messages, 0, at)
+}
+
+// garbledText reports whether a string has an escaped lone surrogate.
+func (p *Parser) garbledText(at Span) bool {
+	s := scanner{b: at.Of(p.b), loneSurrogate: -1}
+	if p.loneSurrogate >= 0 { // somewhere in the body
+		s.str()
+	}
+	return s.loneSurrogate >= 0
+}
+
+// items returns the elements of the list of messages, or the string that stands for it.
+func (r *Request) items() []Span {
+	if r.operator.Kind == KindString && len(r.Messages) > 0 {
+		return r.Messages[1:]
+	}
+	return r.Messages
+}
+
+// listed returns the kind of an element of the list of messages as far as insertions depend on it:
+// the role of a message, "reasoning", "call", "output", or "" for everything else.
+func (r *Request) listed(element Span) (kind string) {
+	if r.Body[element.Start] == '"' {
+		return "user"
+	}
+	role := ""
+	m := NewReader(element.Of(r.Body))
+	m.Object(func(name string) {
+		switch name {
+		case "role":
+			role = m.Text()
+		case "type":
+			kind = m.Text()
+		default:
+			m.Value()
+		}
+	})
+	switch {
+	case r.API == Completions && (role == "tool" || role == "function"):
+		return "output"
+	case r.API == Completions || kind == "" || kind == "message":
+		return role
+	case strings.HasSuffix(kind, "_output"):
+		return "output"
+	case strings.HasSuffix(kind, "_call"):
+		return "call"
+	case kind == "reasoning":
+		return kind
+	}
+	return ""
+}
