@@ -12,6 +12,7 @@ import (
 	"sidenote/proxy/answer"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 )
 
@@ -33,6 +34,8 @@ func TestBudgetIsSettled(t *testing.T) {
 	)
 	fileTokens := int64(wholeCost(t, file) + model.FileTokens + 16) // 16 for errors of the formulas
 	prompt := int64(wholeCost(t, chatBody))
+	item := int64(costOf(t, chat.Responses, input))
+	brief := int64(costOf(t, chat.Responses, `{"instructions":"Be brief.",`+input[1:]))
 	with := func(fields string) string { return "{" + fields + chatBody[1:] }
 	lie := func(fields string) string { return `{` + text + `,"usage":{` + fields + `}}` }
 	for name, c := range map[string]struct {
@@ -63,9 +66,9 @@ func TestBudgetIsSettled(t *testing.T) {
 		"lies: less (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":-1,"completion_tokens":1`), want: spentAs(prompt, 0, 4), by: answer.SettledAsCounted},
 		"lies: text (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":"1","completion_tokens":"1"`), want: spentAs(prompt, 0, 4), by: answer.SettledAsCounted},
 		"completions":          {path: "/v1/completions", body: `{"model":"m","prompt":"abcde","best_of":3}`, head: okJSON, answer: `{` + told + `}`, reserved: spentAs(42, 0, 48), want: spentAs(19, 7, 10), by: answer.SettledAsReported},
-		"responses":            {path: "/v1/responses", body: input, head: okJSON, answer: `{"output":[],"usage":{"input_tokens":19,"output_tokens":10}}`, reserved: spentAs(int64(len(input)), 0, 1000), want: spentAs(19, 0, 10), by: answer.SettledAsReported},
-		"responses, continued": {path: "/v1/responses", body: `{"previous_response_id":"r",` + input[1:], head: okJSON, answer: `{"output":[],"usage":{"input_tokens":50000,"output_tokens":10}}`, reserved: spentAs(int64(len(input)+len(`"previous_response_id":"r",`)), 0, 1000), want: spentAs(50000, 0, 10), by: answer.SettledAsReported},
-		"responses, untold":    {path: "/v1/responses", body: `{"instructions":"Be brief.",` + input[1:], head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(int64(len(input)+len(`"instructions":"Be brief.",`)), 0, 1000), want: spentAs(int64(len(input)+len(`"instructions":"Be brief.",`)), 0, 1000), by: answer.SettledAsEstimated},
+		"responses":            {path: "/v1/responses", body: input, head: okJSON, answer: `{"output":[],"usage":{"input_tokens":19,"output_tokens":10}}`, reserved: spentAs(item, 0, 1000), want: spentAs(19, 0, 10), by: answer.SettledAsReported},
+		"responses, continued": {path: "/v1/responses", body: `{"previous_response_id":"r",` + input[1:], head: okJSON, answer: `{"output":[],"usage":{"input_tokens":50000,"output_tokens":10}}`, reserved: spentAs(item, 0, 1000), want: spentAs(50000, 0, 10), by: answer.SettledAsReported},
+		"responses, untold":    {path: "/v1/responses", body: `{"instructions":"Be brief.",` + input[1:], head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(brief, 0, 1000), want: spentAs(brief, 0, 1000), by: answer.SettledAsEstimated},
 		"a file":               {body: file, head: okJSON, answer: lie(`"prompt_tokens":50000,"completion_tokens":10`), reserved: spentAs(fileTokens, 0, 1000), want: spentAs(50000, 0, 10), by: answer.SettledAsReported},
 		"lies: input (U14)":    {head: okJSON, answer: lie(`"prompt_tokens":50000,"completion_tokens":10`), want: spentAs(prompt, 0, 4), by: answer.SettledAsCounted, implausible: true},
 		"embeddings":           {path: "/v1/embeddings", body: input, head: okJSON, answer: `{"data":[],"usage":{"prompt_tokens":8}}`, reserved: spentAs(9, 0, 0), want: spentAs(8, 0, 0), by: answer.SettledAsReported},

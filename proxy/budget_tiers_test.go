@@ -8,6 +8,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/tenant"
+	"sidenote/rewrite/chat"
 )
 
 // An answer costs the price of its service tier: the one that the answer reports, or else the
@@ -64,6 +65,9 @@ func TestBudgetOfServiceTiers(t *testing.T) {
 				path, prompt := c.path, int64(len(c.body))
 				if path == "" {
 					path, prompt = "/v1/chat/completions", chats
+				}
+				if path == "/v1/responses" {
+					prompt = int64(costOf(t, chat.Responses, c.body))
 				}
 				resp := g.raw(t, strings.Replace(chatRequest(c.body), "/v1/chat/completions", path, 1))
 				_, _ = io.Copy(io.Discard, resp.Body)

@@ -202,8 +202,10 @@ func TestLearnsFromWhatWasSentAgain(t *testing.T) {
 }
 
 // wholeCost returns the number of tokens of a request as it was sent.
-func wholeCost(t *testing.T, body string) int {
-	req, err := chat.Completions.Parse([]byte(body))
+func wholeCost(t *testing.T, body string) int { return costOf(t, chat.Completions, body) }
+
+func costOf(t *testing.T, api chat.API, body string) int {
+	req, err := api.Parse([]byte(body))
 	if err != nil {
 		t.Error(err)
 		return 0
