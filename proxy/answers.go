@@ -110,7 +110,7 @@ func (x *exchange) fixedAnswer(req *chat.Request, stream bool, text string) []by
 	if x.server.bodies != nil {
 		x.ownAnswer = &answer.Text{Bytes: len(text), Text: text, Finish: "stop"}
 	}
-	return AppendCompletion(nil, x.report.ID, x.report.Time, req.Model, req.Body, stream, text)
+	return answer.Fixed{API: req.API, ID: x.report.ID, Created: x.report.Time, Model: req.Model, Request: req.Body, Stream: stream, Text: text}.Append(nil)
 }
 
 // answerItself answers with a body that Sidenote wrote: an event stream or a JSON object.

@@ -83,6 +83,10 @@ func (u *recorder) answer(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Should-Retry", "false")
 		w.WriteHeader(http.StatusTooManyRequests)
 		fmt.Fprint(w, `{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded","param":null}}`)
+	case strings.HasSuffix(r.URL.Path, "/responses/input_tokens"):
+		fmt.Fprint(w, `{"object":"response.input_tokens","input_tokens":120}`)
+	case strings.HasSuffix(r.URL.Path, "/responses"):
+		respond(w, body, req.Stream)
 	case req.Model == "gpt-calling" && !bytes.Contains(body, []byte(`"tool_call_id"`)):
 		call := `{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"search_knowledge","arguments":"{\"query\":\"bonus sk-canary-written-by-a-model\"}"}}]}`
 		if req.Stream {
@@ -109,6 +113,44 @@ func (u *recorder) answer(w http.ResponseWriter, r *http.Request) {
 		}
 		fmt.Fprintf(w, `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[%s],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`, strings.Join(choices, ","))
 	}
+}
+
+// respond answers a request of the Responses API with a text, or with a call of the tool weather if
+// that is offered and its output is not among the input.
+func respond(w http.ResponseWriter, body []byte, stream bool) {
+	item := `{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Sixteen weeks [1].","annotations":[]}]}`
+	if bytes.Contains(body, []byte(`"weather"`)) && !bytes.Contains(body, []byte(`"function_call_output"`)) {
+		item = `{"id":"fc_1","type":"function_call","status":"completed","call_id":"call_1","name":"weather","arguments":"{}"}`
+	}
+	response := func(status, output, usage string) string {
+		return `{"id":"resp_1","object":"response","created_at":1,"status":"` + status + `","error":null,"incomplete_details":null,"instructions":null,"metadata":{},"model":"m","output":[` + output +
+			`],"parallel_tool_calls":true,"temperature":1,"tool_choice":"auto","tools":[],"top_p":1,"usage":` + usage + `}`
+	}
+	const usage = `{"input_tokens":120,"input_tokens_details":{"cached_tokens":20},"output_tokens":6,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":126}`
+	if !stream {
+		fmt.Fprint(w, response("completed", item, usage))
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	n := 0
+	event := func(name, members string) {
+		fmt.Fprintf(w, "event: %s\ndata: {\"type\":%q,\"sequence_number\":%d,%s}\n\n", name, name, n, members)
+		w.(http.Flusher).Flush()
+		n++
+	}
+	event("response.created", `"response":`+response("in_progress", "", "null"))
+	if strings.Contains(item, "output_text") {
+		const at = `"item_id":"msg_1","output_index":0,"content_index":0,`
+		event("response.output_item.added", `"output_index":0,"item":{"id":"msg_1","type":"message","status":"in_progress","role":"assistant","content":[]}`)
+		event("response.content_part.added", at+`"part":{"type":"output_text","text":"","annotations":[]}`)
+		for _, delta := range []string{"Six", "teen", " weeks [1]."} {
+			event("response.output_text.delta", at+fmt.Sprintf(`"logprobs":[],"delta":%q`, delta))
+		}
+		event("response.output_text.done", at+`"logprobs":[],"text":"Sixteen weeks [1]."`)
+		event("response.content_part.done", at+`"part":{"type":"output_text","text":"Sixteen weeks [1].","annotations":[]}`)
+	}
+	event("response.output_item.done", `"output_index":0,"item":`+item)
+	event("response.completed", `"response":`+response("completed", item, usage))
 }
 
 // handbook returns a folder of two documents.

@@ -21,7 +21,7 @@ type TextUnread string
 const (
 	TextCompressed TextUnread = "compressed"
 	TextTooLarge   TextUnread = "too-large" // larger than MaxWholeText
-	TextMalformed  TextUnread = "malformed" // not a chat completion
+	TextMalformed  TextUnread = "malformed" // neither a chat completion nor a response
 	TextNoMemory   TextUnread = "memory"    // TextMemory.Take returned false
 )
 
@@ -111,6 +111,21 @@ type body struct {
 		Message message `json:"message"`
 		Delta   message `json:"delta"`
 	} `json:"choices"`
+
+	// Of the Responses API: members of an event, and of a whole response.
+	Type     string          `json:"type"`
+	Delta    json.RawMessage `json:"delta"` // a string in events with text
+	Response *responseBody   `json:"response"`
+	responseBody
+}
+
+// A responseBody is the part of a response that is read.
+type responseBody struct {
+	Status string `json:"status"`
+	Output []struct {
+		Type    string  `json:"type"`
+		Content content `json:"content"`
+	} `json:"output"`
 }
 
 type message struct {
@@ -129,21 +144,25 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 		return nil
 	}
 	var parts []struct {
-		Text string `json:"text"`
+		Text    string `json:"text"`
+		Refusal string `json:"refusal"`
 	}
 	if json.Unmarshal(raw, &parts) == nil {
 		for i := range parts {
-			*c += content(parts[i].Text)
+			*c += content(parts[i].Text + parts[i].Refusal)
 		}
 	}
 	return nil
 }
 
-// read reads an answer or event and reports whether it has choices.
+// read reads an answer or event and reports whether it has choices, or output of a response.
 func (r *AnswerText) read(data []byte) bool {
 	var b body
-	if json.Unmarshal(data, &b) != nil || b.Choices == nil {
+	if json.Unmarshal(data, &b) != nil {
 		return false
+	}
+	if b.Choices == nil {
+		return r.readResponse(&b)
 	}
 	for i := range b.Choices {
 		c := &b.Choices[i]
@@ -156,6 +175,35 @@ func (r *AnswerText) read(data []byte) bool {
 		if c.Finish != "" && r.answer.Unread == "" {
 			r.answer.Finish = c.Finish[:min(len(c.Finish), 64)]
 		}
+	}
+	return true
+}
+
+// readResponse reads a response or one of its events.
+func (r *AnswerText) readResponse(b *body) bool {
+	switch b.Type {
+	case "response.output_text.delta", "response.refusal.delta":
+		var text string
+		if json.Unmarshal(b.Delta, &text) == nil {
+			r.say(text)
+		}
+		return true
+	case "response.completed", "response.incomplete", "response.failed":
+		if b.Response != nil && r.answer.Unread == "" {
+			r.answer.Finish = b.Response.Status[:min(len(b.Response.Status), 64)]
+		}
+		return true
+	}
+	if b.Output == nil {
+		return false
+	}
+	for i := range b.Output {
+		if b.Output[i].Type == "message" {
+			r.say(string(b.Output[i].Content))
+		}
+	}
+	if r.answer.Unread == "" {
+		r.answer.Finish = b.Status[:min(len(b.Status), 64)]
 	}
 	return true
 }
