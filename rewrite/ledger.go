@@ -150,7 +150,10 @@ type Ledger struct {
 	Encoding  string    `json:"encoding"` // of the tokenizer used for counting
 	Exactness Exactness `json:"exactness"`
 
-	Placement Placement `json:"placement,omitempty"` // where the block was inserted; not the policy's if there is no such place
+	// Truncation is "auto" if the upstream drops the oldest items of a Responses request that is too
+	// long, so that what is added may displace them.
+	Truncation string    `json:"truncation,omitempty"`
+	Placement  Placement `json:"placement,omitempty"` // where the block was inserted; not the policy's if there is no such place
 
 	Budget   int `json:"budget"`   // context_tokens in force
 	Used     int `json:"used"`     // tokens by which the messages grew
@@ -260,6 +263,9 @@ func (j *job) account(res *Result, f *fitResult) {
 	l.EmbedFailure, l.Late = res.Retrieval.EmbedFailure, late(res.Retrieval.Late, l)
 	if res.Outcome == Injected {
 		l.Placement, l.Assembled = j.placement, l.assembly()
+		if j.req.History.Truncates {
+			l.Truncation = "auto"
+		}
 	}
 	if l.Edits = res.Edits; l.Edits == nil {
 		l.Edits = []Edit{}

@@ -165,6 +165,7 @@ func DefaultPolicy() Policy {
 		Mode:               Inject,
 		Search:             retrieval.DefaultSettings(),
 		Placement:          PlaceSystem,
+		History:            HistoryAuto,
 		ContextTokens:      2000,
 		Sources:            Component{Name: SourcesName, Priority: PriorityHigh, Truncatable: true},
 		Order:              OrderPriority,

@@ -65,7 +65,7 @@ func TestSDKResponses(t *testing.T) {
 			t.Errorf("%q with %d tokens", answer.OutputText(), answer.Usage.InputTokens)
 		}
 		grounded(t)
-		if s := resp.Header.Get("Sidenote-Status"); !strings.HasPrefix(s, "injected; sources=1; ") {
+		if s := resp.Header.Get("Sidenote-Status"); !strings.HasPrefix(s, "injected; api=responses; sources=1; ") {
 			t.Errorf("Sidenote-Status: %s", s)
 		}
 		if s := resp.Header.Get("Sidenote-Sources"); s != `"1";kb="handbook";doc="leave.md";name="Leave policy";section="Parental leave"` {

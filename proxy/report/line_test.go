@@ -233,6 +233,7 @@ func attrs(r *report.Report) []slog.Attr {
 		slog.String("policy_hash", r.PolicyHash),
 		slog.String("upstream", r.Upstream),
 		slog.String("route", string(r.Route)),
+	}, apiOf(r), []slog.Attr{
 		slog.String("model", r.Model()),
 		slog.Bool("stream", r.Stream),
 		slog.Int("status", r.Status),
@@ -324,4 +325,12 @@ func BenchmarkLine(b *testing.B) {
 	for b.Loop() {
 		l.Record(r)
 	}
+}
+
+// apiOf names the API of requests that are no chat completions.
+func apiOf(r *report.Report) []slog.Attr {
+	if r.API() == "" {
+		return nil
+	}
+	return []slog.Attr{slog.String("api", r.API())}
 }

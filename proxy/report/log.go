@@ -111,7 +111,7 @@ func (v LogVerbosity) Wants(r *Report) bool {
 // note logs once per route that it is relayed unchanged.
 func (l *Log) note(r route.Kind) {
 	if _, said := l.noted.LoadOrStore(r, true); !said {
-		l.Logger.Info("route relayed unchanged; sources are added to /chat/completions only (logged once per route)", "route", string(r))
+		l.Logger.Info("route relayed unchanged; sources are added to /chat/completions and /responses; most clients can use one of them (logged once per route)", "route", string(r))
 	}
 }
 
@@ -184,6 +184,9 @@ func appendLine(dst []byte, r *Report) []byte {
 	b = append(append(b, `,"policy_hash":"`...), r.PolicyHash...)
 	b = appendText(append(b, `","upstream":`...), r.Upstream)
 	b = append(append(append(b, `,"route":"`...), r.Route...), '"')
+	if api := r.API(); api != "" {
+		b = append(append(append(b, `,"api":"`...), api...), '"')
+	}
 	b = appendText(append(b, `,"model":`...), r.Model())
 	b = strconv.AppendBool(append(b, `,"stream":`...), r.Stream)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(r.Status), 10)

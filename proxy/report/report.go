@@ -18,6 +18,7 @@ import (
 	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // Outcomes besides those of package rewrite.
@@ -195,6 +196,14 @@ func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // Model returns the matched row of the model table, "" if no body was read.
 func (r *Report) Model() string { return r.Rewrite.Model.Row }
+
+// API names the API of a rewritten request, "" for chat completions and what is not rewritten.
+func (r *Report) API() string {
+	if r.Route == route.Chat || !r.Route.Rewritten() {
+		return ""
+	}
+	return chat.Responses.String()
+}
 
 // Sources returns the number of sources added to the prompt.
 func (r *Report) Sources() int {

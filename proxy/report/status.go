@@ -39,6 +39,9 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if r.Reason != "" {
 		dst = appendToken(append(dst, "; reason="...), string(r.Reason))
 	}
+	if api := r.API(); api != "" {
+		dst = append(dst, "; api="+api...)
+	}
 	if rule := r.Rewrite.Ledger.Background; rule != "" {
 		dst = appendToken(append(dst, "; rule="...), rule)
 	}
@@ -125,6 +128,9 @@ func appendInjected(dst []byte, r *Report) []byte {
 	dst = appendCount(dst, "text", l.Text)
 	if l.Placement != "" && l.Placement != rewrite.PlaceSystem {
 		dst = appendToken(append(dst, "; placement="...), string(l.Placement))
+	}
+	if l.Truncation != "" {
+		dst = appendToken(append(dst, "; truncation="...), l.Truncation)
 	}
 	return appendWindow(dst, l)
 }

@@ -27,6 +27,7 @@ type Policy struct {
 type Treatment struct {
 	Mode               string            `yaml:"mode" of:"off|shadow|inject|tools|staged"`
 	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
+	History            rewrite.History   `yaml:"history" of:"auto|instructions|input"` // of Responses requests
 	ContextTokens      Count             `yaml:"context_tokens" min:"1" max:"10M"`
 	ReserveOutput      Count             `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
 	Template           rewrite.Template  `yaml:"template,omitempty"`
@@ -159,6 +160,7 @@ func DefaultPolicy() Policy {
 	return Policy{MaxRewriteBytes: 32 << 20, Spending: Spending{Ladder: defaultLadder()}, Treatment: Treatment{
 		Mode:               p.Mode.String(),
 		Placement:          p.Placement,
+		History:            p.History,
 		ContextTokens:      Count(p.ContextTokens),
 		Chunks:             defaultChunks(),
 		Order:              p.Order,
@@ -204,7 +206,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 			DenseWeight: float64(p.Retrieval.DenseWeight), Fusion: p.Retrieval.fusion(),
 		},
 		Skip: p.Skip.policy(), Planner: p.Planner.settings(), Chunks: chunksPolicy(p.Chunks, p.Renderers),
-		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
+		Placement: p.Placement, History: p.History, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
 		Order:   p.Order,
 		Style: rewrite.Style{

@@ -9,6 +9,7 @@ func policySections() []section {
 			{"knowledge", "all if there are no tenants", "Bases that may be searched."},
 			{"filters", "", "Filters on documents; all of the list must match."},
 			{"placement", "`system`", "Where sources go: `system`, `last_user`, `split`, or `marker` (at `{{sidenote}}`)."},
+			{"history", "`auto`", "Where sources of a Responses request go: `instructions`, which upstreams do not keep; `input`, by `placement`; `auto`: `input` only with `store: false` outside a chain or conversation."},
 			{"context_tokens", "2000", "Most tokens added to a request, tags included."},
 			{"reserve_output_tokens", "that of the model, or 4096 and at most a quarter of the window", "Tokens reserved for the answer of a request that sets no limit."},
 			{"template", "`{{CONTEXT}}`", "Text around the sources; `{{QUERY}}` is the question, `{{RULES}}` the place of Sidenote's instructions."},
