@@ -58,10 +58,9 @@ mutate() {
   run=$(cat "$dir"/*_test.go | sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p' | grep -v '^TestMain$' |
     grep -E "$tests" | grep -vE "$skipped" | paste -sd'|')
   mapfile -t options < <(excluded "$dir" "$@")
-  # gremlins has no option for the tests to run. A mutant may take as long as those of
-  # this package and of all below it took together, which is plenty, but where they take
-  # less than compiling does.
-  case $dir in proxy/route | rewrite/chat) patience=30 ;; *) patience=1 ;; esac
+  # gremlins has no option for the tests to run. A mutant may take some times as long as those of
+  # this package and of all below it took together; where they take less than compiling does, more.
+  case $dir in proxy/route | proxy/tenant | retrieval/filter | rewrite/chat) patience=30 ;; *) patience=6 ;; esac
   GOFLAGS="-short '-run=^($run)\$'" "$gremlins" unleash --workers 1 --test-cpu 1 --timeout-coefficient $patience \
     --invert-logical --invert-loopctrl -S l "${options[@]}" "./$dir" >"$tmp/out" 2>&1 || { cat "$tmp/out"; return 1; }
   awk -v room="$dir" -v least="$least" '
