@@ -106,6 +106,7 @@ func TestBasesAtOneCentral(t *testing.T) {
 		relay.ServeHTTP(w, r)
 	}))
 	defer between.Close()
+	up := newRecorder(t)
 	edge := serve(t, "--config", written(t, "edge.yaml", fmt.Sprintf(`
 upstream: %s/v1
 upstreams:
@@ -116,7 +117,7 @@ knowledge:
   legal: {engine: vector_store, upstream: central, id: legal}
 policies:
   default: {retrieval: {deadline: 5s}}
-`, newRecorder(t).URL, between.URL, token)))
+`, up.URL, between.URL, token)))
 	edge.out.until(t, "vector store legal")
 	bodies := []map[string]any{}
 	for _, question := range officeQuestions {
@@ -146,5 +147,15 @@ policies:
 	foundAt(t, edge.admin, "", bodies[0])
 	if len(searches) != before {
 		t.Error("asked again")
+	}
+	// The date of a document's front matter gets into the tag that the model reads.
+	var sent []byte
+	sdk := sdkClient(edge, &sent)
+	if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o")); err != nil {
+		t.Fatal(err)
+	}
+	sources := injectedInto(t, sent, up.last(t).body)
+	if s := sources[0]; s.KB != "hr" || s.Doc != "parental.md" || s.Date != "2026-02-01" || !strings.Contains(s.Body, "16 weeks") {
+		t.Errorf("first of %d sources: %+v", len(sources), s)
 	}
 }
