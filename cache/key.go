@@ -33,6 +33,7 @@ const (
 	Scored     Kind = "scores"     // scores of rerankers
 	Turns      Kind = "turns"      // the part of a turn with tools that clients do not see
 	Outputs    Kind = "outputs"    // answers of stages before the last one
+	Links      Kind = "links"      // what later turns of a conversation need that an upstream holds
 
 	Calibration Kind = "calibration" // token calibration of an upstream's model; no search results
 )

@@ -70,7 +70,7 @@ func StageOutputKey(tenant, upstream string, body []byte) string {
 // Get returns the output stored under key; false if there is none, or not in time. It must not be
 // changed.
 func (m *StageOutputs) Get(ctx context.Context, key string) (answer []byte, ok bool) {
-	ctx, cancel := m.bounded(ctx)
+	ctx, cancel := boundedBy(ctx, m.wait)
 	defer cancel()
 	o, ok := m.outputs.Get(ctx, key[outputDigestSize:], []byte(key))
 	return o.text, ok
@@ -83,15 +83,15 @@ func (m *StageOutputs) Put(ctx context.Context, key string, answer []byte, ttl t
 	if len(answer) == 0 || len(answer) > MaxStageOutput || ttl <= 0 {
 		return
 	}
-	ctx, cancel := m.bounded(ctx)
+	ctx, cancel := boundedBy(ctx, m.wait)
 	defer cancel()
 	m.outputs.Put(ctx, key[outputDigestSize:], []byte(key), output{answer, time.Now().Add(ttl)})
 }
 
-// bounded limits ctx to the time for far tiers.
-func (m *StageOutputs) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if m.wait <= 0 {
+// boundedBy limits ctx to the time for far tiers; 0 is no limit.
+func boundedBy(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if wait <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, m.wait)
+	return context.WithTimeout(ctx, wait)
 }

@@ -151,6 +151,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		x.counter = x.setup.rewriter.Models.Model(a.req.Model).Counter
 	}
 	x.useHelpers(&a.policy, a.req)
+	x.followChain(a)
 
 	if a.policy.Mode == rewrite.Off || a.policy.Mode == rewrite.Shadow {
 		return x.relayChat(a)

@@ -202,6 +202,7 @@ type Config struct {
 	Documents   CitedDocuments // looks up cited documents
 	Planners    *Planners      // plan searches if policies ask for it; nil: no planning
 	Outputs     StageOutputs   // caches the outputs of stages if policies ask for it; nil: no cache
+	Chains      Chains         // remembers conversations that upstreams hold; nil: nothing is remembered
 	Tools       *RoundsKit     // runs tool calls of models if policies offer tools; nil: no tools
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
@@ -243,6 +244,7 @@ type setup struct {
 	planners  *Planners    // nil: nothing is planned
 	tools     *RoundsKit   // nil: no tools are offered
 	outputs   StageOutputs // nil: none are cached
+	chains    Chains       // nil: nothing is remembered
 }
 
 // A backend is a configured upstream with its client.
@@ -280,7 +282,7 @@ type retired struct {
 const retiredFor = time.Hour
 
 // Reload replaces, all at once, the Rewriter by rw and these parts of the configuration by those of
-// cfg: Upstreams, Tenants, Planners, Tools, Outputs, and the timeouts for upstreams. Earlier requests
+// cfg: Upstreams, Tenants, Planners, Tools, Outputs, Chains, and the timeouts for upstreams. Earlier requests
 // keep theirs. Other fields of cfg are ignored. After an error nothing has changed.
 func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 	s.reloading.Lock()
@@ -314,7 +316,7 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 // newSetup checks cfg and returns its setup. It reuses the unchanged clients of old, which may be
 // nil.
 func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
-	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs}
+	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs, chains: cfg.Chains}
 	for name, u := range cfg.Upstreams {
 		var before *backend
 		if old != nil {

@@ -42,6 +42,9 @@ func (a *account) tap(piece []byte) {
 	if a.text != nil {
 		a.tapText(piece)
 	}
+	if a.chain != nil {
+		a.keepChain(piece)
+	}
 	if a.usageSkipped {
 		return
 	}

@@ -2,6 +2,8 @@ package rewrite
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"regexp"
 	"slices"
@@ -264,6 +266,16 @@ type Options struct {
 	ChunkResult *ChunkResult    // the result of InsertChunks; nil before
 
 	Named []NamedBases // where each of Knowledge was named, for error messages
+
+	// Of a conversation that the upstream holds; the caller looks them up.
+	Earlier []string // the user's texts before the request's own, last first
+	Given   []uint64 // GivenText of sources in turns that the upstream keeps, which are not repeated
+}
+
+// GivenText returns what Options.Given holds of a source's text: the beginning of its SHA-256.
+func GivenText(text string) uint64 {
+	sum := sha256.Sum256([]byte(text))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // NamedBases are the knowledge bases named by one header or body field.

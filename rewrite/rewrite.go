@@ -63,7 +63,7 @@ type Result struct {
 func (rw *Rewriter) Rewrite(ctx context.Context, p *Policy, req *chat.Request, o *Options, res *Result) {
 	*res = Result{}
 	j := rw.begin(p, req)
-	j.taken = o.ChunkResult
+	j.taken, j.held, j.given = o.ChunkResult, o.Earlier, o.Given
 	rw.rewrite(ctx, j, o.Query, res)
 	o.ChunkResult.Record(&res.Ledger)
 	rw.release(j)
@@ -73,6 +73,9 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 	p, req := j.policy, j.req
 	start := time.Now()
 	j.query, j.last = req.Question()
+	if j.last < 0 && len(j.held) > 0 { // a round of a tool loop whose question the upstream holds
+		j.query, j.held = j.held[0], j.held[1:]
+	}
 	if asked != "" {
 		j.query = asked
 	} else {
@@ -119,7 +122,7 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 // readEarlier reads the user's messages before the last one. It decodes nothing if the question
 // stands alone and no planner is configured, which is the usual case.
 func (rw *Rewriter) readEarlier(j *job) {
-	if j.last <= 0 {
+	if j.last <= 0 && len(j.held) == 0 {
 		return
 	}
 	depends, n := followup.Depends(j.query), 0
@@ -132,11 +135,12 @@ func (rw *Rewriter) readEarlier(j *job) {
 	if n == 0 {
 		return
 	}
-	for text := range j.req.Earlier(j.last, followup.MaxBytes, utf8In(&j.messages)) {
+	for text := range j.req.Earlier(max(j.last, 0), followup.MaxBytes, utf8In(&j.messages)) {
 		if j.earlier = append(j.earlier, text); len(j.earlier) == n {
 			break
 		}
 	}
+	j.earlier = append(j.earlier, j.held[:min(len(j.held), n-len(j.earlier))]...)
 	if !depends {
 		return
 	}
@@ -315,6 +319,8 @@ type job struct {
 	asked    retrieval.Query  // the query sent to the retriever
 	earlier  []string         // the user's earlier messages, last first, as far as needed
 	previous []retrieval.Turn // the same, as far as the search uses them
+	held     []string         // the user's messages that the upstream holds, last first
+	given    []uint64         // Options.Given
 	last     int              // index of the last user message, -1 without one
 
 	taken        *ChunkResult                                              // chunks already inserted into the request; nil if none

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -348,7 +349,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 	j.presence.Hidden = j.taken.hidden()
 	texts := m.patternsOf(j, found)
 	there := texts.FindIn(&j.presence)
-	if there == nil && !texts.AnyBlank() {
+	if there == nil && !texts.AnyBlank() && len(j.given) == 0 {
 		return sources, 0
 	}
 	absent = make([]retrieval.Source, 0, len(sources))
@@ -359,6 +360,9 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 			j.skipped = append(j.skipped, outEntry(s, ExcludedNoText, "has no text"))
 		case there != nil && there[i]:
 			j.skipped = append(j.skipped, outEntry(s, ExcludedPresent, "its text is already in the messages"))
+			count++
+		case len(j.given) > 0 && slices.Contains(j.given, GivenText(s.Text)):
+			j.skipped = append(j.skipped, outEntry(s, ExcludedPresent, "it was given in an earlier turn, which the upstream keeps"))
 			count++
 		default:
 			absent = append(absent, *s)

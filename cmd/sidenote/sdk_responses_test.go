@@ -194,3 +194,100 @@ func TestSDKResponsesFixedAnswer(t *testing.T) {
 		t.Error("the upstream was called")
 	}
 }
+
+// A conversation over previous_response_id may change the replica at each turn: a follow-up joins the
+// turns that only the upstream holds, and a round with nothing but the output of a tool gets the
+// sources of its question again, byte for byte.
+func TestSDKResponsesChain(t *testing.T) {
+	f := newFleet(t)
+	replicas := []*process{f.replica("", "state: {path: state-1}\n"), f.replica("", "state: {path: state-2}\n")}
+	var sent []byte
+	turn := 0
+	ask := func(previous string, stream bool, change func(*responses.ResponseNewParams)) (id, instructions string) {
+		t.Helper()
+		sdk := sdkClient(replicas[turn%2], &sent)
+		turn++
+		q := responsesQuestion("gpt-5")
+		if previous != "" {
+			q.PreviousResponseID = openai.String(previous)
+		}
+		change(&q)
+		if !stream {
+			answer, err := sdk.Responses.New(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer.ID, instructionsOf(t, f.up.last(t).body)
+		}
+		s := sdk.Responses.NewStreaming(t.Context(), q)
+		for s.Next() {
+			if s.Current().Type == "response.completed" {
+				id = s.Current().AsResponseCompleted().Response.ID
+			}
+		}
+		if s.Err() != nil {
+			t.Fatal(s.Err())
+		}
+		return id, instructionsOf(t, f.up.last(t).body)
+	}
+	text := func(text string) func(*responses.ResponseNewParams) {
+		return func(q *responses.ResponseNewParams) { q.Input.OfString = openai.String(text) }
+	}
+	for _, stream := range []bool{false, true} {
+		first, leave := ask("", stream, text("How many weeks of parental leave do I get?"))
+		if !strings.Contains(leave, "16 weeks") {
+			t.Fatalf("stream %v: instructions %q", stream, leave)
+		}
+		second, again := ask(first, stream, func(q *responses.ResponseNewParams) {
+			q.Input = responses.ResponseNewParamsInputUnion{OfInputItemList: []responses.ResponseInputItemUnionParam{{
+				OfFunctionCallOutput: &responses.ResponseInputItemFunctionCallOutputParam{
+					CallID: openai.String("call_1"), Output: responses.ResponseInputItemFunctionCallOutputOutputUnionParam{OfString: openai.String("rain")},
+				},
+			}}}
+		})
+		if again != leave {
+			t.Errorf("stream %v: the round after a tool has other instructions\n%q\n%q", stream, leave, again)
+		}
+		third, followUp := ask(second, stream, text("And is it paid?"))
+		if !strings.Contains(followUp, "16 weeks") {
+			t.Errorf("stream %v: a follow-up did not join the question that the upstream holds: %q", stream, followUp)
+		}
+		if _, other := ask(third, stream, text("Do flights need approval?")); !strings.Contains(other, "approval of your manager") {
+			t.Errorf("stream %v: another question got %q", stream, other)
+		}
+	}
+	if _, alone := ask("resp_unknown", false, text("And is it paid?")); strings.Contains(alone, "16 weeks") {
+		t.Errorf("an unknown response has turns: %q", alone)
+	}
+}
+
+// Sources in an input that the upstream keeps are not given again in later turns of that chain.
+func TestSDKResponsesHistoryInput(t *testing.T) {
+	up := newRecorder(t)
+	file := filepath.Join(t.TempDir(), "sidenote.yaml")
+	text := fmt.Sprintf("upstream: %s\nknowledge: {handbook: %q}\npolicies: {default: {history: input, placement: last_user}}\n", up.URL, handbook(t))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var sent []byte
+	sdk := sdkClient(serve(t, "--config", file), &sent)
+	q := responsesQuestion("gpt-5")
+	previous := ""
+	for turn, want := range []string{"injected; api=responses; ", "untouched; reason=already-there; api=responses", "untouched; reason=already-there; api=responses"} {
+		if previous != "" {
+			q.PreviousResponseID = openai.String(previous)
+		}
+		var resp *http.Response
+		answer, err := sdk.Responses.New(t.Context(), q, option.WithResponseInto(&resp))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := resp.Header.Get("Sidenote-Status"); !strings.HasPrefix(got, want) {
+			t.Errorf("turn %d: %s, want %s", turn, got, want)
+		}
+		if injected := turn == 0; bytes.Contains(up.last(t).body, []byte("16 weeks")) != injected || instructionsOf(t, up.last(t).body) != "You are the HR assistant." {
+			t.Errorf("turn %d: the upstream got %s", turn, up.last(t).body)
+		}
+		previous = answer.ID
+	}
+}

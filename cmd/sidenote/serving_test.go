@@ -65,6 +65,7 @@ func (u *recorder) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	u.mu.Lock()
 	u.requests = append(u.requests, recorded{r.Method, r.RequestURI, r.Header.Clone(), body})
+	number := len(u.requests)
 	u.mu.Unlock()
 	var req struct {
 		Model  string
@@ -86,7 +87,7 @@ func (u *recorder) answer(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/responses/input_tokens"):
 		fmt.Fprint(w, `{"object":"response.input_tokens","input_tokens":120}`)
 	case strings.HasSuffix(r.URL.Path, "/responses"):
-		respond(w, body, req.Stream)
+		respond(w, body, req.Stream, fmt.Sprintf("resp_%d", number))
 	case req.Model == "gpt-calling" && !bytes.Contains(body, []byte(`"tool_call_id"`)):
 		call := `{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"search_knowledge","arguments":"{\"query\":\"bonus sk-canary-written-by-a-model\"}"}}]}`
 		if req.Stream {
@@ -117,13 +118,13 @@ func (u *recorder) answer(w http.ResponseWriter, r *http.Request) {
 
 // respond answers a request of the Responses API with a text, or with a call of the tool weather if
 // that is offered and its output is not among the input.
-func respond(w http.ResponseWriter, body []byte, stream bool) {
+func respond(w http.ResponseWriter, body []byte, stream bool, id string) {
 	item := `{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Sixteen weeks [1].","annotations":[]}]}`
 	if bytes.Contains(body, []byte(`"weather"`)) && !bytes.Contains(body, []byte(`"function_call_output"`)) {
 		item = `{"id":"fc_1","type":"function_call","status":"completed","call_id":"call_1","name":"weather","arguments":"{}"}`
 	}
 	response := func(status, output, usage string) string {
-		return `{"id":"resp_1","object":"response","created_at":1,"status":"` + status + `","error":null,"incomplete_details":null,"instructions":null,"metadata":{},"model":"m","output":[` + output +
+		return `{"id":"` + id + `","object":"response","created_at":1,"status":"` + status + `","error":null,"incomplete_details":null,"instructions":null,"metadata":{},"model":"m","output":[` + output +
 			`],"parallel_tool_calls":true,"temperature":1,"tool_choice":"auto","tools":[],"top_p":1,"usage":` + usage + `}`
 	}
 	const usage = `{"input_tokens":120,"input_tokens_details":{"cached_tokens":20},"output_tokens":6,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":126}`

@@ -60,7 +60,7 @@ func Join(text string, earlier iter.Seq[string]) []retrieval.Turn {
 		if looked++; looked > MaxTurns {
 			break
 		}
-		turn = clip(turn)
+		turn = Clip(turn)
 		before := read(turn)
 		if before.empty {
 			continue
@@ -99,8 +99,8 @@ func Join(text string, earlier iter.Seq[string]) []retrieval.Turn {
 	return joined
 }
 
-// clip returns text, or its two ends on two lines, MaxBytes in total.
-func clip(text string) string {
+// Clip returns text, or its two ends on two lines, MaxBytes in total.
+func Clip(text string) string {
 	if len(text) <= MaxBytes+len("\n") {
 		return text
 	}

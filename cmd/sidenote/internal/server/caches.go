@@ -105,6 +105,11 @@ func (c *Caches) Outputs() *cache.StageOutputs {
 	return cache.NewStageOutputs(c.latest(cache.Outputs, 0), c.monitor.Cached) // each value has its own lifetime
 }
 
+// Chains returns a new store of the links of conversations that upstreams hold. It is called once.
+func (c *Caches) Chains() *cache.Chains {
+	return cache.NewChains(c.latest(cache.Links, cache.ChainLifetime), c.monitor.Cached)
+}
+
 // latest creates tiers for a kind that keep the most recent values in memory. Set returns after
 // the value is on Redis.
 func (c *Caches) latest(kind cache.Kind, ttl time.Duration) []cache.Tier {

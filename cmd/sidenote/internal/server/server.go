@@ -67,6 +67,8 @@ type Engine struct {
 	Turns func() *toolcalls.TurnStore
 	// Outputs returns the cache of stage outputs. The first call creates it, as with Turns.
 	Outputs func() *cache.StageOutputs
+	// Chains returns the store of links. The first call creates it, as with Turns.
+	Chains func() *cache.Chains
 
 	catalogue *catalogue
 	view      *storeView
@@ -128,7 +130,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if e.caches, err = NewCaches(cfg, func() bool { return limitedOnRedis(e.Running()) }, m); err != nil {
 		return nil, err
 	}
-	e.Turns, e.Outputs = sync.OnceValue(e.caches.Turns), sync.OnceValue(e.caches.Outputs)
+	e.Turns, e.Outputs, e.Chains = sync.OnceValue(e.caches.Turns), sync.OnceValue(e.caches.Outputs), sync.OnceValue(e.caches.Chains)
 	e.tasks = NewTasks(ctx, m.Panicked)
 	if o.Keep {
 		e.openModes()
@@ -256,7 +258,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	}
 	cfg.Addresses = e.addresses
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
-	cfg.Switch, cfg.Planners, cfg.Tools, cfg.Outputs = e.modes, e.Planners, kitOf(e, cfg.Tenants), outputsOf(e, cfg.Tenants)
+	cfg.Switch, cfg.Planners, cfg.Tools, cfg.Outputs, cfg.Chains = e.modes, e.Planners, kitOf(e, cfg.Tenants), outputsOf(e, cfg.Tenants), e.Chains()
 	cfg.Documents = proxy.CitedDocuments{URL: e.catalogue.urlOf, Terms: analysis.Terms}
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter
