@@ -240,7 +240,7 @@ func (c *candidate) replaced() bool {
 
 // variantsOf counts the chosen variants of a candidate that the question does not name.
 func (s *selection) variantsOf(c *candidate) (n int) {
-	if c.family == 0 || c.named > 0 {
+	if c.family == 0 || c.singled {
 		return 0
 	}
 	for _, other := range s.chosen {

@@ -1,6 +1,7 @@
 package retrieval
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -201,8 +202,9 @@ func termSet(terms []string) []string {
 	return slices.Compact(set)
 }
 
-// similarSets reports whether |a∩b| / |a∪b| reaches similarity. Empty sets are similar to nothing.
-func similarSets(a, b []string) bool {
+// similarSets reports whether |a∩b| / |a∪b| of sorted sets reaches similarity. Empty sets are
+// similar to nothing.
+func similarSets[T cmp.Ordered](a, b []T) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // Two texts whose terms are nearly the same are duplicates if nothing distinguishes them, see
-// distinguished; otherwise they are variants of one family. Versions are variants of one document
+// distinguished; otherwise they are variants of one family, and so are texts of one template, whose
+// words are nearly the same and whose numbers need not be. Versions are variants of one document
 // in time: their names or titles differ only in a date or a version, or one supersedes the other.
 // selection.arrange finds the families and orders each of them: what the question names first, then
 // the newest. selection.add excludes what the settings do not allow.
@@ -19,6 +20,7 @@ import (
 type dossier struct {
 	family  int        // 1 + the index in ranked of the first of its family; 0 if it has no other
 	named   int        // how many of the words that distinguish it are in the question
+	singled bool       // one of those is in no more variants than may become sources
 	meant   bool       // the question names its date or version
 	newer   *candidate // the version that replaces it, if that becomes a source
 	version bool       // there are several versions of its document
@@ -367,7 +369,7 @@ func (s *selection) findFamilies() (found bool) {
 	for i, c := range s.ranked {
 		glance, head := s.glanceOf(c), -1
 		for n := range s.glances {
-			if !s.glances[n].RulesOut(glance) && s.near(s.ranked[s.heads[n]], c) {
+			if of := s.ranked[s.heads[n]]; !s.glances[n].RulesOut(glance) && (s.near(of, c) || s.sameTemplate(of, c)) {
 				head = s.heads[n]
 				break
 			}
@@ -398,6 +400,20 @@ func (s *selection) findFamilies() (found bool) {
 func (s *selection) near(a, b *candidate) bool {
 	k, l := keyOf(a), keyOf(b)
 	return s.similar(a, b) || !k.differs(&l) && (k.from >= 0 && k.from == l.from || s.answers.same(a, b))
+}
+
+// sameTemplate reports whether two texts have nearly the same words apart from numbers and
+// identifiers, of which data sheets and price lists have so many that their terms differ.
+func (s *selection) sameTemplate(a, b *candidate) bool {
+	const (
+		least = 1. / 3 // of the bins: half of the terms may be figures
+		fewer = 8      // words are no template
+	)
+	if !s.sketchOf(a).agrees(s.sketchOf(b), least) {
+		return false
+	}
+	x, y := s.marksOf(a).plainWords(), s.marksOf(b).plainWords()
+	return min(len(x), len(y)) >= fewer && similarSets(x, y)
 }
 
 // olderOrNewer returns that of some candidates which has a version of the same text as c; -1 if
@@ -460,7 +476,7 @@ func (s *selection) order(family []*candidate) {
 	for _, c := range family {
 		in := of[c]
 		if c.version {
-			c.named = oneIf(c.meant)
+			c.named, c.singled = oneIf(c.meant), c.meant
 			if !(in.meant && c.meant) && (in.meant || !s.question.change) && s.settings.Versions == VersionsNewest && c.place.compare(&in.newest.place) < 0 {
 				c.newer = in.newest
 			}
@@ -496,6 +512,7 @@ func (s *selection) name(family []*candidate) {
 		}
 		for _, c := range having {
 			c.named++
+			c.singled = c.singled || len(having) <= s.settings.MaxVariants
 		}
 	}
 }
@@ -528,6 +545,21 @@ type labelled struct {
 	label []uint64 // words with digits in the names of document and section, and in the document id
 	title []uint64 // those that are not in the id
 	stem  string   // document id without suffixes
+	plain []uint64 // words that are no numbers or identifiers, sorted; nil until needed
+}
+
+// plainWords returns the words that are no numbers or identifiers, sorted.
+func (l *labelled) plainWords() []uint64 {
+	if l.plain == nil {
+		numbers := sortedSet(slices.Clone(l.numbers))
+		l.plain = make([]uint64, 0, len(l.words))
+		for _, word := range l.words {
+			if !has(numbers, word) {
+				l.plain = append(l.plain, word)
+			}
+		}
+	}
+	return l.plain
 }
 
 func (l *labelled) has(word uint64) bool { return has(l.words, word) || slices.Contains(l.label, word) }

@@ -86,6 +86,42 @@ func TestVariantsAndVersions(t *testing.T) {
 	}
 }
 
+// Data sheets of one template are variants although half of their terms are figures that differ. Those
+// that the question names come in any number; what most of them have names none of them.
+func TestDataSheets(t *testing.T) {
+	var sheets []retrieval.Source
+	for i := 1; i <= 5; i++ {
+		volts := 230
+		if i == 5 {
+			volts = 400
+		}
+		sheets = append(sheets, chunk(fmt.Sprintf("kx%d.md", 10*i), 0, 9-float64(i), fmt.Sprintf("Compressor KX%d. Rated power: %d.%d kW. Air delivery: %d l/min. Pressure: %d bar. Tank: %d l. "+
+			"Weight: %d kg. Noise level: %d dB. Dimensions: %d x %d x %d mm. Voltage: %d V. Article number: 47%d-0%d.", 10*i, i, i+3, 37*i, 11+i, 24*i, 19+3*i, 60+i, 300+7*i, 400+9*i, 500+11*i, volts, i, 7*i)))
+	}
+	for question, want := range map[string]string{
+		"what is the noise level of the compressor": "kx10.md|kx20.md|kx30.md",
+		"weight of KX50":                              "kx50.md|kx10.md|kx20.md",
+		"compare KX20, KX30, KX40 and KX50":           "kx20.md|kx30.md|kx40.md|kx50.md",
+		"noise of the compressors that need 230 V":    "kx10.md|kx20.md|kx30.md",
+		"noise of the compressor that needs 400 V":    "kx50.md|kx10.md|kx20.md",
+		"weight of all: KX10, KX20, KX30, KX40, KX50": "kx10.md|kx20.md|kx30.md|kx40.md|kx50.md",
+	} {
+		q := asking("a")
+		q.Text, q.Settings.MaxVariants = question, 3
+		res, err := over(has(1, sheets...), nil, "a").Retrieve(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range res.Sources {
+			got = append(got, s.Doc)
+		}
+		if strings.Join(got, "|") != want || len(got)+res.Excluded.Count(retrieval.ExcludedVariant) != len(sheets) {
+			t.Errorf("%s: %v, want %s", question, got, want)
+		}
+	}
+}
+
 // A near copy that says the same is a duplicate; one that differs in what matters is not.
 func TestDistinguished(t *testing.T) {
 	const text = "the desk lends a laptop to each new colleague of the team for the first weeks, after the form was signed by the manager and sent by mail to the service desk"
