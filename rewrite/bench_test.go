@@ -1,6 +1,7 @@
 package rewrite_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -41,35 +42,44 @@ func sixSources() []retrieval.Source {
 	return sources
 }
 
+// asResponses returns a chat as a request of the Responses API.
+func asResponses(body []byte) []byte {
+	return bytes.Replace(bytes.Replace(body, []byte(`"messages":[{"role":"system","content":`), []byte(`"instructions":`), 1), []byte(`"},`), []byte(`","input":[`), 1)
+}
+
 // BenchmarkRewrite is the rewrite alone: it parses, fits and edits into a reused buffer; the
 // retriever's results and the token counts are in memory.
 func BenchmarkRewrite(b *testing.B) {
 	for _, kb := range []int{1, 20, 200} {
-		b.Run(fmt.Sprintf("%dKB", kb), func(b *testing.B) {
-			body := chatOf(kb << 10)
-			rw := &rewrite.Rewriter{
-				Retriever: answering(sixSources()),
-				Models:    models{model.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: encoding(b, "o200k_base")}},
-			}
-			p := rewrite.DefaultPolicy()
-			p.Knowledge, p.Digest = []string{"handbook"}, "of this policy"
-			var out []byte
-			var res rewrite.Result
-			b.ReportAllocs()
-			b.SetBytes(int64(len(body)))
-			for b.Loop() {
-				req, err := chat.Completions.Parse(body)
-				if err != nil {
-					b.Fatal(err)
-				}
-				rw.Rewrite(b.Context(), &p, req, &rewrite.Options{}, &res)
-				if res.Outcome != rewrite.Injected || len(res.Ledger.Sources) != 6 {
-					b.Fatalf("%s %s", res.Outcome, res.Reason)
-				}
-				out = rewrite.ApplyEdits(out[:0], body, res.Edits)
-			}
-		})
+		benchmarkRewrite(b, fmt.Sprintf("%dKB", kb), chat.Completions, chatOf(kb<<10))
+		benchmarkRewrite(b, fmt.Sprintf("%dKB/responses", kb), chat.Responses, asResponses(chatOf(kb<<10)))
 	}
+}
+
+func benchmarkRewrite(b *testing.B, name string, api chat.API, body []byte) {
+	b.Run(name, func(b *testing.B) {
+		rw := &rewrite.Rewriter{
+			Retriever: answering(sixSources()),
+			Models:    models{model.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: encoding(b, "o200k_base")}},
+		}
+		p := rewrite.DefaultPolicy()
+		p.Knowledge, p.Digest = []string{"handbook"}, "of this policy"
+		var out []byte
+		var res rewrite.Result
+		b.ReportAllocs()
+		b.SetBytes(int64(len(body)))
+		for b.Loop() {
+			req, err := api.Parse(body)
+			if err != nil {
+				b.Fatal(err)
+			}
+			rw.Rewrite(b.Context(), &p, req, &rewrite.Options{}, &res)
+			if res.Outcome != rewrite.Injected || len(res.Ledger.Sources) != 6 {
+				b.Fatalf("%s %s", res.Outcome, res.Reason)
+			}
+			out = rewrite.ApplyEdits(out[:0], body, res.Edits)
+		}
+	})
 }
 
 // BenchmarkParse is one pass over the body, the minimum time of a rewrite.
