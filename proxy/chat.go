@@ -208,7 +208,9 @@ func (x *exchange) injectSources(a *attempt) error {
 			x.report.Reason = "" // nothing was to be searched yet
 		}
 	}
-	x.checker = newCitationStage(x.policy.Citations, a.req, &x.report, x.server.documents, x.panicked)
+	if k := x.target.Route; k == route.Chat || k == route.Responses { // the other routes do not answer with a model's text
+		x.checker = newCitationStage(x.policy.Citations, a.req, &x.report, x.server.documents, x.panicked)
+	}
 	return x.send(a.body, res.Edits)
 }
 

@@ -43,6 +43,7 @@ func newCitationStage(p answer.Policy, req *chat.Request, r *report.Report, d Ci
 		return nil
 	}
 	return &citationStage{report: r, CitationChecker: answer.NewCitations(answer.CitationOptions{
+		API:           req.API,
 		SourceByID:    func(id int) (answer.CitedSource, bool) { return given(r, id, d) },
 		PromptMarkers: OwnMarkers(req), Terms: d.Terms, CountOnly: r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
 	})}

@@ -291,3 +291,69 @@ func TestSDKResponsesHistoryInput(t *testing.T) {
 		previous = answer.ID
 	}
 }
+
+// A policy that annotates gives the SDK the citations of a response, in its parts and in an event,
+// and sequence numbers without gaps.
+func TestSDKResponsesAnnotations(t *testing.T) {
+	up := newRecorder(t)
+	file := filepath.Join(t.TempDir(), "sidenote.yaml")
+	text := fmt.Sprintf("upstream: {base_url: %s/v1}\nknowledge: {handbook: {path: %q}}\npolicies: {default: {annotations: on}}\ntenants: {t: {knowledge: [handbook], keys: [\"%x\"]}}\n",
+		up.URL, handbook(t), sha256.Sum256([]byte("sk-test")))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var sent []byte
+	sdk := sdkClient(serve(t, "--config", file), &sent)
+	annotated := func(output []responses.ResponseOutputItemUnion) {
+		t.Helper()
+		list := output[0].Content[0].Annotations
+		if len(list) != 1 {
+			t.Fatalf("annotations: %v", list)
+		}
+		a := list[0].AsURLCitation()
+		if a.StartIndex != 14 || a.EndIndex != 17 || a.Title != "Leave policy" || a.URL != "sidenote://handbook/leave.md#0" {
+			t.Errorf("annotation: %s", a.RawJSON())
+		}
+	}
+	var resp *http.Response
+	answer, err := sdk.Responses.New(t.Context(), responsesQuestion("gpt-5"), option.WithResponseInto(&resp))
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotated(answer.Output)
+	if s := resp.Header.Get("Sidenote-Status"); !strings.Contains(s, "; citations=1") {
+		t.Errorf("Sidenote-Status: %s", s)
+	}
+	stream := sdk.Responses.NewStreaming(t.Context(), responsesQuestion("gpt-5"))
+	var names []string
+	for n := int64(0); stream.Next(); n++ {
+		e := stream.Current()
+		names = append(names, strings.TrimPrefix(e.Type, "response."))
+		if e.SequenceNumber != n {
+			t.Errorf("%s has number %d, want %d", e.Type, e.SequenceNumber, n)
+		}
+		switch e := e.AsAny().(type) {
+		case responses.ResponseOutputTextAnnotationAddedEvent:
+			if e.ItemID != "msg_1" || e.AnnotationIndex != 0 {
+				t.Errorf("annotation %d of %s", e.AnnotationIndex, e.ItemID)
+			}
+		case responses.ResponseOutputItemDoneEvent:
+			annotated([]responses.ResponseOutputItemUnion{e.Item})
+		case responses.ResponseCompletedEvent:
+			annotated(e.Response.Output)
+		}
+	}
+	want := "created output_item.added content_part.added output_text.delta output_text.delta output_text.delta output_text.annotation.added output_text.done content_part.done output_item.done completed"
+	if got := strings.Join(names, " "); got != want || stream.Err() != nil {
+		t.Errorf("events %s, %v", got, stream.Err())
+	}
+	q := responsesQuestion("gpt-5")
+	if _, err := sdk.Responses.InputTokens.Count(t.Context(), responses.InputTokenCountParams{
+		Model: openai.String("gpt-5"), Input: responses.InputTokenCountParamsInputUnion{OfString: q.Input.OfString},
+	}, option.WithResponseInto(&resp)); err != nil {
+		t.Fatal(err)
+	}
+	if s := resp.Header.Get("Sidenote-Status"); !strings.HasPrefix(s, "injected; ") || strings.Contains(s, "citations") {
+		t.Errorf("Sidenote-Status of a count: %s", s)
+	}
+}

@@ -10,19 +10,23 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// appendAnnotations appends annotations in OpenAI's format, without the enclosing brackets.
+// appendAnnotations appends annotations without the enclosing brackets.
 func (c *CitationChecker) appendAnnotations(dst []byte, list []annotation) []byte {
 	for i, a := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		s := c.sources[a.id]
-		dst = strconv.AppendInt(append(dst, `{"type":"url_citation","url_citation":{"start_index":`...), int64(a.start), 10)
-		dst = strconv.AppendInt(append(dst, `,"end_index":`...), int64(a.end), 10)
-		dst = append(appendText(append(dst, `,"title":`...), s.Title), `,"url":`...)
-		dst = append(appendText(dst, s.URL), "}}"...)
+		dst = c.format.appendAnnotation(dst, a, c.sources[a.id])
 	}
 	return dst
+}
+
+// appendCitation appends the members of an annotation that all APIs share.
+func appendCitation(dst []byte, a annotation, s CitedSource) []byte {
+	dst = strconv.AppendInt(append(dst, `"start_index":`...), int64(a.start), 10)
+	dst = strconv.AppendInt(append(dst, `,"end_index":`...), int64(a.end), 10)
+	dst = append(appendText(append(dst, `,"title":`...), s.Title), `,"url":`...)
+	return appendText(dst, s.URL)
 }
 
 // appendText appends s as a JSON string.
@@ -37,10 +41,10 @@ func appendText(dst []byte, s string) []byte {
 // MaxCitedJSON is the size in bytes of the largest answer that JSON reads.
 const MaxCitedJSON = 1 << 20
 
-// An edit replaces the bytes from..to of an answer with text.
+// An edit replaces the bytes from..to of an event, or of a whole answer, with text.
 type edit struct {
-	from, to int
-	text     []byte
+	event, from, to int
+	text            []byte
 }
 
 // JSON checks the citations of a non-streamed answer and returns it with annotations added and,
@@ -53,13 +57,13 @@ func (c *CitationChecker) JSON(body []byte) (checked []byte) {
 		c.Skip(UnreadTooLarge)
 		return body
 	}
-	if !c.parser.read(body, 0, "message") {
+	parts, ok := c.format.whole(body)
+	if !ok {
 		c.Skip(UnreadShape)
 		return body
 	}
-	var edits []edit
-	for _, p := range c.parser.parts {
-		t := c.textOf(p.choice)
+	for _, p := range parts {
+		t := c.textOf(p.number)
 		if t == nil || len(p.content) == 0 {
 			continue
 		}
@@ -69,32 +73,30 @@ func (c *CitationChecker) JSON(body []byte) (checked []byte) {
 		t.finish()
 		if len(t.added) > 0 {
 			c.report.Annotations += len(t.added)
-			edits = append(edits, c.join(p, body, t.added))
+			c.edits = append(c.edits, c.join(p, body, t.added))
 			t.added = nil
 		}
 	}
-	for _, cut := range c.cuts {
-		edits = append(edits, edit{from: cut.from, to: cut.to})
-	}
-	c.cuts = c.cuts[:0]
-	return apply(body, edits)
+	checked = apply(body, c.edits)
+	c.edits = c.edits[:0]
+	return checked
 }
 
-// join returns the edit that adds annotations to a message.
+// join returns the edit that adds annotations to the object around a text.
 func (c *CitationChecker) join(p citationPart, body []byte, list []annotation) edit {
 	there := p.annotations.Of(body)
 	if len(there) == 0 {
 		text := append(c.appendAnnotations([]byte(`,"annotations":[`), list), ']')
-		return edit{p.message.End - 1, p.message.End - 1, text} // the message has a content, so a comma is needed
+		return edit{from: p.message.End - 1, to: p.message.End - 1, text: text} // the object has a text, so a comma is needed
 	}
 	if there[0] != '[' { // null
-		return edit{p.annotations.Start, p.annotations.End, append(c.appendAnnotations([]byte{'['}, list), ']')}
+		return edit{from: p.annotations.Start, to: p.annotations.End, text: append(c.appendAnnotations([]byte{'['}, list), ']')}
 	}
 	var text []byte
 	if len(bytes.TrimSpace(there[1:len(there)-1])) > 0 {
 		text = []byte{','}
 	}
-	return edit{p.annotations.End - 1, p.annotations.End - 1, c.appendAnnotations(text, list)}
+	return edit{from: p.annotations.End - 1, to: p.annotations.End - 1, text: c.appendAnnotations(text, list)}
 }
 
 // apply applies edits to a copy of body and skips those that overlap an earlier one.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sidenote/proxy/panics"
+	"sidenote/rewrite/chat"
 )
 
 // A Policy configures how citations in answers are handled. The zero Policy leaves answers alone.
@@ -22,6 +23,7 @@ type CitedSource struct {
 
 // CitationOptions configure a CitationChecker. Given is required.
 type CitationOptions struct {
+	API chat.API // of the answer
 	// SourceByID returns the source that was given under an id. It is called when a marker is read,
 	// so that sources may be added while the answer streams, and once for each id that was given.
 	SourceByID func(id int) (CitedSource, bool)
@@ -39,23 +41,38 @@ type CitationOptions struct {
 	RemoveUnknown bool
 }
 
-// A CitationChecker checks the citations in one chat answer, a stream or a JSON object, with all
-// its choices. It is not safe for concurrent use.
+// A CitationChecker checks the citations in one answer, a stream or a JSON object, with all its
+// texts. It is not safe for concurrent use.
 type CitationChecker struct {
 	options CitationOptions
-	texts   []*citedText        // one for each choice, in order of appearance
+	format  citedFormat
+	texts   []*citedText        // one for each choice or output text, in order of appearance
 	sources map[int]CitedSource // by id, those looked up so far
 	claims  []claim
 	report  CitationReport
 
-	parser parser
 	stream *stream // nil until Stage
-	cuts   []cut   // in events that were not passed on yet
+	edits  []edit  // of events that were not passed on yet
+}
+
+// A citedFormat finds texts in the answers of an API and adds annotations to them.
+type citedFormat interface {
+	// whole returns the texts of a whole answer. ok is false if it has the form of another API.
+	whole(body []byte) (texts []citationPart, ok bool)
+	// event reads the next event of a stream, records edits of it, and returns events to insert
+	// before it.
+	event(s *stream, event []byte) (inserted [][]byte)
+	// appendAnnotation appends the annotation of a source.
+	appendAnnotation(dst []byte, a annotation, s CitedSource) []byte
 }
 
 // NewCitations returns a CitationChecker.
 func NewCitations(o CitationOptions) *CitationChecker {
-	return &CitationChecker{options: o, sources: map[int]CitedSource{}}
+	c := &CitationChecker{options: o, sources: map[int]CitedSource{}, format: &completions{}}
+	if o.API == chat.Responses {
+		c.format = &responses{}
+	}
+	return c
 }
 
 // A CitationReport counts the citations of an answer and what was done with them.
@@ -84,7 +101,7 @@ const (
 	UnreadEncoded  CitationsUnread = "encoded"    // the answer is compressed
 	UnreadTooLarge CitationsUnread = "too-large"  // a JSON answer over MaxCitedJSON, or an event over MaxEvent
 	UnreadMemory   CitationsUnread = "memory"     // too little memory for a JSON answer
-	UnreadShape    CitationsUnread = "not-a-chat" // neither a stream nor JSON with choices
+	UnreadShape    CitationsUnread = "not-a-chat" // neither a stream nor JSON with choices or output
 	UnreadCut      CitationsUnread = "cut"        // the upstream aborted a JSON answer
 	UnreadBug      CitationsUnread = "bug"        // a panic, logged with its stack
 )
@@ -147,23 +164,23 @@ func (c *CitationChecker) source(id int) (CitedSource, bool) {
 	return s, ok
 }
 
-// textOf returns the text of a choice, or nil if there are too many choices.
-func (c *CitationChecker) textOf(choice int) *citedText {
+// textOf returns the text with that number, or nil if there are too many texts.
+func (c *CitationChecker) textOf(number int) *citedText {
 	for _, t := range c.texts {
-		if t.choice == choice {
+		if t.number == number {
 			return t
 		}
 	}
 	if len(c.texts) == maxChoices {
 		return nil
 	}
-	t := &citedText{checker: c, choice: choice}
+	t := &citedText{checker: c, number: number}
 	c.texts = append(c.texts, t)
 	return t
 }
 
 const (
-	maxChoices     = 128  // OpenAI's limit
-	maxAnnotations = 1000 // per choice; later markers are only counted
+	maxChoices     = 128  // OpenAI's limit of choices, taken for output texts too
+	maxAnnotations = 1000 // per text; later markers are only counted
 	maxClaims      = 1000 // statements that are compared with their sources
 )

@@ -1,30 +1,95 @@
 package answer
 
 import (
+	"bytes"
 	"strconv"
 
 	"sidenote/rewrite/chat"
 )
 
-// A citationPart is what an event or a whole answer has of one choice. Missing parts have empty
+// A citationPart is what an event or a whole answer has of one text. Missing parts have empty
 // spans.
 type citationPart struct {
-	choice      int
+	number      int         // of the text: the choice, or the place in the output
 	content     []chat.Span // the text between its quotes: one span, or one for each text part
-	message     chat.Span   // the message or delta around the text
-	annotations chat.Span   // the annotations already in the message
+	message     chat.Span   // the object around the text
+	annotations chat.Span   // the annotations already in that object
 	finished    bool        // it has a finish reason
+	item        []byte      // id of the output item with the text, as JSON; nil if it has none
 }
 
-// A parser reads events.
-type parser struct {
+// completions is the citedFormat of chat completions.
+type completions struct {
 	parts []citationPart // parts of the last event
 	head  []byte         // beginning of an event of this answer: members that all events share, each with a comma
 }
 
+// whole implements citedFormat.
+func (p *completions) whole(body []byte) (texts []citationPart, ok bool) {
+	ok = p.read(body, 0, "message")
+	return p.parts, ok
+}
+
+// event implements citedFormat. The annotations of a choice are inserted in an event of their own
+// before the one with its finish reason.
+func (p *completions) event(s *stream, event []byte) (inserted [][]byte) {
+	c := s.checker
+	data, from := Data(event)
+	switch {
+	case data == nil || c.report.Unread != "":
+		return nil
+	case string(bytes.TrimSpace(data)) == "[DONE]":
+		for _, t := range c.texts {
+			t.finish()
+			t.finished = true
+		}
+	case !p.read(data, from, "delta"):
+		return nil
+	default:
+		p.deltas(s, data, event)
+	}
+	for _, t := range c.texts {
+		if t.finished && len(t.added) > 0 {
+			c.report.Annotations += len(t.added)
+			inserted = append(inserted, p.annotated(c, t))
+			t.added = nil
+		}
+	}
+	return inserted
+}
+
+// deltas reads the texts of an event.
+func (p *completions) deltas(s *stream, data, event []byte) {
+	for _, part := range p.parts {
+		p.begin(data)
+		t := s.checker.textOf(part.number)
+		if t == nil {
+			continue
+		}
+		for _, content := range part.content {
+			t.feed(content.Of(event), s.number, content.Start)
+		}
+		if t.finished = part.finished; part.finished {
+			t.finish()
+		}
+	}
+}
+
+// annotated returns an event with the annotations of a choice.
+func (p *completions) annotated(c *CitationChecker, t *citedText) []byte {
+	event := append(append([]byte("data: "), p.head...), `"choices":[{"index":`...)
+	event = append(strconv.AppendInt(event, int64(t.number), 10), `,"delta":{"annotations":[`...)
+	return append(c.appendAnnotations(event, t.added), "]},\"finish_reason\":null}]}\n\n"...)
+}
+
+// appendAnnotation implements citedFormat.
+func (p *completions) appendAnnotation(dst []byte, a annotation, s CitedSource) []byte {
+	return append(appendCitation(append(dst, `{"type":"url_citation","url_citation":{`...), a, s), "}}"...)
+}
+
 // read reads the choices of a JSON text, with their texts in the named member. Offsets of parts are
 // offsets in data plus base. It returns false if there are no choices.
-func (p *parser) read(data []byte, base int, member string) bool {
+func (p *completions) read(data []byte, base int, member string) bool {
 	p.parts = p.parts[:0]
 	r, found := chat.NewReader(data), false
 	r.Members(func(name []byte) {
@@ -34,7 +99,7 @@ func (p *parser) read(data []byte, base int, member string) bool {
 		}
 		found, p.parts = true, p.parts[:0]
 		r.Array(func(n int) {
-			p.parts = append(p.parts, citationPart{choice: n})
+			p.parts = append(p.parts, citationPart{number: n})
 			readChoice(&r, &p.parts[n], base, member)
 		})
 	})
@@ -46,7 +111,7 @@ func readChoice(r *chat.Reader, p *citationPart, base int, member string) {
 		switch string(name) {
 		case "index":
 			if n, err := strconv.Atoi(string(r.Value())); err == nil {
-				p.choice = n
+				p.number = n
 			}
 		case "finish_reason":
 			p.finished = r.Kind() == chat.KindString
@@ -106,7 +171,7 @@ func textParts(list []byte, base int) (spans []chat.Span) {
 
 // begin stores the members shared by all events, from the first event that has choices, for events
 // that the checker inserts. A null usage is null in all of them.
-func (p *parser) begin(data []byte) {
+func (p *completions) begin(data []byte) {
 	if p.head != nil {
 		return
 	}

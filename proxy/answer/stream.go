@@ -3,7 +3,6 @@ package answer
 import (
 	"bytes"
 	"io"
-	"strconv"
 
 	"sidenote/proxy/panics"
 )
@@ -29,10 +28,10 @@ const (
 	maxHeldBytes  = 64 << 10
 )
 
-// Stage is an EventStage for a streamed answer, to be used once. Annotations are sent in an event
-// of their own before the one with the finish reason. All other events are passed on unchanged
-// unless markers are removed: then events are held while their text ends with the possible start of
-// a marker to remove.
+// Stage is an EventStage for a streamed answer, to be used once. Annotations are inserted in events
+// of their own before the one that ends their text, and into later events that repeat the text. All
+// other events are passed on unchanged unless markers are removed: then events are held while their
+// text ends with the possible start of a marker to remove.
 func (c *CitationChecker) Stage(next io.Writer) io.Writer {
 	c.stream = &stream{checker: c, next: next}
 	return c.stream
@@ -55,15 +54,13 @@ func (c *CitationChecker) Flush() error {
 func (s *stream) Write(event []byte) (int, error) {
 	c := s.checker
 	s.number += 2
-	if c.report.Unread == "" {
-		s.read(event)
-	}
+	inserted := s.read(event)
 	if len(s.held) > 0 {
 		if err := s.release(s.firstUndecided()); err != nil {
 			return 0, err
 		}
 	}
-	if err := s.annotate(); err != nil {
+	if err := s.insert(inserted); err != nil {
 		return 0, err
 	}
 	if c.options.RemoveUnknown && (len(s.held) > 0 || s.firstUndecided() <= s.number) {
@@ -74,41 +71,17 @@ func (s *stream) Write(event []byte) (int, error) {
 	return len(event), s.pass(s.number, event)
 }
 
-// read reads the text of an event.
-func (s *stream) read(event []byte) {
+// read reads an event, records edits of it, and returns events to insert before it.
+func (s *stream) read(event []byte) (inserted [][]byte) {
 	c := s.checker
 	defer panics.Recover(c.options.Panicked, c.bug)
-	data, from := Data(event)
-	switch {
-	case data == nil:
-		return
-	case string(bytes.TrimSpace(data)) == "[DONE]":
-		for _, t := range c.texts {
-			t.finish()
-			t.finished = true
-		}
-		return
-	case !c.parser.read(data, from, "delta"):
-		return
-	}
-	for _, p := range c.parser.parts {
-		c.parser.begin(data)
-		t := c.textOf(p.choice)
-		if t == nil {
-			continue
-		}
-		for _, content := range p.content {
-			t.feed(content.Of(event), s.number, content.Start)
-		}
-		if t.finished = p.finished; p.finished {
-			t.finish()
-		}
-	}
-	if len(s.held) == maxHeldEvents || s.size > maxHeldBytes {
+	inserted = c.format.event(s, event)
+	if len(s.held) >= maxHeldEvents || s.size > maxHeldBytes {
 		for _, t := range c.texts {
 			t.keepMarker()
 		}
 	}
+	return inserted
 }
 
 // firstUndecided returns the number of the first event that may still be edited; s.number+1 if
@@ -139,37 +112,28 @@ func (s *stream) release(before int) error {
 	return nil
 }
 
-// pass passes on an event without the bytes that were cut from it.
+// pass passes on an event with its edits.
 func (s *stream) pass(number int, event []byte) error {
 	c := s.checker
-	if len(c.cuts) > 0 {
+	if len(c.edits) > 0 {
 		var edits []edit
-		kept := c.cuts[:0]
-		for _, cut := range c.cuts {
-			if cut.event == number {
-				edits = append(edits, edit{from: cut.from, to: cut.to})
+		kept := c.edits[:0]
+		for _, e := range c.edits {
+			if e.event == number {
+				edits = append(edits, e)
 			} else {
-				kept = append(kept, cut)
+				kept = append(kept, e)
 			}
 		}
-		c.cuts, event = kept, apply(event, edits)
+		c.edits, event = kept, apply(event, edits)
 	}
 	_, err := s.next.Write(event)
 	return err
 }
 
-// annotate writes the annotations of the choices that the current event finishes.
-func (s *stream) annotate() error {
-	c := s.checker
-	for _, t := range c.texts {
-		if !t.finished || len(t.added) == 0 {
-			continue
-		}
-		c.report.Annotations += len(t.added)
-		event := append(append([]byte("data: "), c.parser.head...), `"choices":[{"index":`...)
-		event = append(strconv.AppendInt(event, int64(t.choice), 10), `,"delta":{"annotations":[`...)
-		event = append(c.appendAnnotations(event, t.added), "]},\"finish_reason\":null}]}\n\n"...)
-		t.added = nil
+// insert writes events before the current one.
+func (s *stream) insert(events [][]byte) error {
+	for _, event := range events {
 		if len(s.held) > 0 { // keep the order
 			s.held = append(s.held, heldEvent{s.number - 1, event})
 			s.size += len(event)

@@ -13,22 +13,23 @@ type spot struct {
 	b        byte
 	event    int // number of the event
 	from, to int // range of the byte, or of the escape that it comes from
+	at       int // offset of the byte in the text
 }
 
-// A cut is a range of an event that is removed.
-type cut struct{ event, from, to int }
-
-// A citedText reads the content of one choice byte by byte.
+// A citedText reads one text byte by byte.
 type citedText struct {
 	checker  *CitationChecker
-	choice   int
-	runes    int           // code points passed on to the client
-	added    []annotation  // annotations not yet written
-	marker   candidate     // the marker that is being read
-	start    int           // code points before marker
-	atHead   bool          // only spaces stand before marker on its line
-	space    spot          // the byte before marker (or the last byte) if it is a space; else b is 0
-	high     rune          // a high surrogate whose low one has not come yet
+	number   int          // the choice, or the place in the output
+	length   int          // bytes read
+	removed  []int        // offsets of bytes that the client does not get
+	foreign  int          // annotations that the upstream sent
+	runes    int          // code points passed on to the client
+	added    []annotation // annotations not yet written
+	marker   candidate    // the marker that is being read
+	start    int          // code points before marker
+	atHead   bool         // only spaces stand before marker on its line
+	space    spot         // the byte before marker (or the last byte) if it is a space; else b is 0
+	decoder  textDecoder
 	said     []byte        // the last part of the text
 	clause   int           // start of the clause in said
 	phrase   int           // start of the sentence in said
@@ -37,7 +38,7 @@ type citedText struct {
 	cited    bool          // the last thing read was a marker
 	escaped  bool          // the last byte was a backslash
 	fixed    bool          // nothing may be removed from the current marker
-	finished bool          // the last event finishes it
+	finished bool          // an event finished it
 	blocks   blockReader   // finds code and link texts
 	thoughts reasoningTags // reasoning at the start
 }
@@ -50,6 +51,8 @@ const maxSaid = 2 << 10
 
 // put reads the next byte.
 func (t *citedText) put(s spot) {
+	s.at = t.length
+	t.length++
 	if !t.thoughts.over {
 		switch t.thoughts.read(s.b) {
 		case begins: // the tag is not text either
@@ -215,7 +218,8 @@ func (t *citedText) remove(unknown []int) (end int) {
 		if s.b&0xc0 != 0x80 {
 			gone++
 		}
-		t.checker.cuts = append(t.checker.cuts, cut{s.event, s.from, s.to})
+		t.removed = append(t.removed, s.at)
+		t.checker.edits = append(t.checker.edits, edit{event: s.event, from: s.from, to: s.to})
 	}
 	for _, part := range k.without(func(id int) bool { return slices.Contains(unknown, id) }) {
 		for _, s := range k.bytes[part[0]:part[1]] {
@@ -238,44 +242,51 @@ func (t *citedText) decide(held []*mention) {
 
 // feed reads the content of an event. raw is the JSON string without quotes, and from its offset.
 func (t *citedText) feed(raw []byte, event, from int) {
+	t.decoder.read(raw, from, func(b byte, from, to int) { t.put(spot{b: b, event: event, from: from, to: to}) })
+}
+
+// A textDecoder decodes JSON strings. The halves of a surrogate pair may come in two of them.
+type textDecoder struct {
+	high rune // a high surrogate whose low one has not come yet
+}
+
+// read passes each byte of a string without quotes to put, with the range that it comes from. from
+// is the string's offset.
+func (d *textDecoder) read(raw []byte, from int, put func(b byte, from, to int)) {
 	for i := 0; i < len(raw); {
 		if raw[i] != '\\' {
-			t.flushSurrogate()
-			t.put(spot{raw[i], event, from + i, from + i + 1})
+			d.end(put)
+			put(raw[i], from+i, from+i+1)
 			i++
 			continue
 		}
 		n, r := unescape(raw[i:])
-		t.escape(r, event, from+i, from+i+n)
+		switch {
+		case d.high != 0 && utf16.IsSurrogate(r) && utf16.DecodeRune(d.high, r) != utf8.RuneError:
+			r, d.high = utf16.DecodeRune(d.high, r), 0
+		case utf16.IsSurrogate(r) && r < 0xdc00:
+			d.end(put)
+			d.high = r
+			i += n
+			continue
+		default:
+			d.end(put)
+		}
+		for _, b := range utf8.AppendRune(nil, r) {
+			put(b, from+i, from+i+n)
+		}
 		i += n
 	}
 }
 
-// escape reads an escaped character. The halves of a surrogate pair may come in two events.
-func (t *citedText) escape(r rune, event, from, to int) {
-	switch {
-	case t.high != 0 && utf16.IsSurrogate(r) && utf16.DecodeRune(t.high, r) != utf8.RuneError:
-		r, t.high = utf16.DecodeRune(t.high, r), 0
-	case utf16.IsSurrogate(r) && r < 0xdc00:
-		t.flushSurrogate()
-		t.high = r
-		return
-	default:
-		t.flushSurrogate()
-	}
-	for _, b := range utf8.AppendRune(nil, r) {
-		t.put(spot{b, event, from, to})
-	}
-}
-
-// flushSurrogate reads a lone surrogate as U+FFFD, as decoders do.
-func (t *citedText) flushSurrogate() {
-	if t.high == 0 {
+// end passes on a lone surrogate as U+FFFD, as decoders do, without its range.
+func (d *textDecoder) end(put func(b byte, from, to int)) {
+	if d.high == 0 {
 		return
 	}
-	t.high = 0
+	d.high = 0
 	for _, b := range []byte("\uFFFD") {
-		t.put(spot{b: b})
+		put(b, 0, 0)
 	}
 }
 
@@ -291,7 +302,7 @@ func unescape(raw []byte) (n int, r rune) {
 
 // finish handles the end of the text.
 func (t *citedText) finish() {
-	t.flushSurrogate()
+	t.decoder.end(func(b byte, from, to int) { t.put(spot{b: b, from: from, to: to}) })
 	switch t.marker.reading {
 	case noMarker:
 	case wholeMarker:
