@@ -16,7 +16,7 @@ import (
 
 // version stands for everything in this package that affects chunks or floor. Change it when the
 // chunker or the calibration changes.
-const version = "9"
+const version = "10"
 
 // Generation returns the digest of a base: the sum of its documents combined with the versions of
 // everything that reads them. deps is Deps.Version.

@@ -634,8 +634,10 @@ func (q measured) scale() float64 {
 // weigh computes how much each term says about the topic of the question (analysis.Topicality),
 // and how much of the total an answer must contain: enough, or everything that a shorter question
 // has besides conversational words. Terms of lower weight, from earlier turns, are not required
-// unless the question has none of its own.
+// unless the question has none of its own. A year says nothing beside other words: it is when, not
+// what.
 func (q *measured) weigh() {
+	topical := slices.ContainsFunc(q.terms, func(t measuredTerm) bool { return !t.conversational && !t.across && !isYear(t.text) })
 	own, all := 0.0, 0.0
 	answerable, joined := 0.0, 0.0 // what some text contains: of the question itself, and of earlier turns
 	for i := range q.terms {
@@ -647,7 +649,7 @@ func (q *measured) weigh() {
 		if t.whole && t.known {
 			topic = enough // an identifier alone says what the question is about
 		}
-		if t.across {
+		if t.across || topical && !t.whole && isYear(t.text) {
 			topic = 0
 		}
 		t.topic = topic
@@ -668,6 +670,11 @@ func (q *measured) weigh() {
 		own = joined
 	}
 	q.needed = min(cmp.Or(own, all, enough), enough)
+}
+
+// isYear reports whether a term is a number from 1900 to 2099.
+func isYear(term string) bool {
+	return len(term) == len("2026") && (strings.HasPrefix(term, "19") || strings.HasPrefix(term, "20")) && strings.Trim(term[2:], "0123456789") == ""
 }
 
 // demand returns the factor by which a text must exceed the noise: 2 if it contains half of what
