@@ -82,7 +82,7 @@ func (r *Request) AtMarker(m Span) Place {
 			switch {
 			case found:
 				after.WriteString(clean(text.Start+1, text.End-1))
-			case m.Start < text.End:
+			case text.Start < m.Start && m.End < text.End:
 				before.WriteString(clean(text.Start+1, m.Start))
 				after.WriteString(clean(m.End, text.End-1))
 				found = true
