@@ -39,7 +39,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	defer func() { _ = e.Close() }()
 	policy := whole.Rewrite
-	req, err := chat.Completions.Parse(body)
+	req, err := chat.APIOf(body).Parse(body)
 	if err != nil && (req == nil || !req.Empty) {
 		if policy.Strict() {
 			return fmt.Errorf("the request would be refused: %w", err)
@@ -54,7 +54,7 @@ func (c *rewriteCmd) Run(a *app) error {
 		return fmt.Errorf("the request would be refused: %w", err)
 	}
 	if req.Empty && asked.Chunks == nil {
-		return errors.New("the request would pass untouched: messages is empty")
+		return errors.New("the request would pass untouched: it has no messages")
 	}
 	policy, req, asked, err = e.Rewriter.InsertChunks(policy.Narrow(asked), req, asked)
 	if err != nil {

@@ -68,7 +68,7 @@ func (f sourceFlags) ready(a *app, name bool, chat []byte) (*server.Engine, tena
 
 // bringsChunks reports whether a chat has typed chunks, which become messages without a base.
 func bringsChunks(body []byte) bool {
-	req, _ := chat.Completions.Parse(body)
+	req, _ := chat.APIOf(body).Parse(body)
 	if req == nil {
 		return false
 	}
@@ -170,7 +170,7 @@ func (f sourceFlags) policy(cfg *config.Config, chat []byte) (tenant.Policy, err
 // policyOf returns the policy that a tenant's chat gets. For a body that cannot be parsed it is p;
 // the caller reports the mistake.
 func policyOf(p *tenant.Policy, body []byte) (*tenant.Policy, error) {
-	req, err := chat.Completions.Parse(body)
+	req, err := chat.APIOf(body).Parse(body)
 	if err != nil {
 		return p, nil
 	}

@@ -20,7 +20,7 @@ func (r *Ring) Question(id, tenant string) string {
 	if body == nil || body.Bytes != len(body.Text) {
 		return ""
 	}
-	req, err := chat.Completions.Parse([]byte(body.Text))
+	req, err := chat.APIOf([]byte(body.Text)).Parse([]byte(body.Text))
 	if err != nil {
 		return ""
 	}

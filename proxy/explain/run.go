@@ -35,7 +35,7 @@ const chatPath = "/v1/chat/completions"
 // Run says what would happen to a request. An error is the one that the client would get, or says
 // that the tenant's filter depends on the caller's token.
 func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, error) {
-	req, err := chat.Completions.Parse(r.Body)
+	req, err := chat.APIOf(r.Body).Parse(r.Body)
 	if err != nil && (req == nil || !req.Empty) {
 		return DryRunResult{}, err
 	}

@@ -60,7 +60,7 @@ func ownOf(b *explain.Body) answer.PromptMarkers {
 	if b == nil || b.Bytes != len(b.Text) {
 		return nil
 	}
-	req, err := chat.Completions.Parse([]byte(b.Text))
+	req, err := chat.APIOf([]byte(b.Text)).Parse([]byte(b.Text))
 	if err != nil {
 		return nil
 	}

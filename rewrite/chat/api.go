@@ -62,3 +62,19 @@ func (a API) isText(part string) bool {
 // checked by the rewrite, where it searches or extends them. Everything else, such as old turns
 // and metadata, is only counted, and there a duplicate text counts twice.
 func (a API) Parse(body []byte) (*Request, error) { return new(Parser).Parse(a, body) }
+
+// APIOf returns the API that a request body is most likely of: Responses if it has input and no
+// messages.
+func APIOf(body []byte) API {
+	var messages, input bool
+	r := NewReader(body)
+	r.Members(func(name []byte) {
+		messages = messages || string(name) == "messages"
+		input = input || string(name) == "input"
+		r.Value()
+	})
+	if input && !messages {
+		return Responses
+	}
+	return Completions
+}
