@@ -235,7 +235,8 @@ func TestBudgetUnsafeRedisR18(t *testing.T) {
 		if strings.Contains(text, "\nsidenote_budget_store_safe 0\n") {
 			return ""
 		}
-		return "no sidenote_budget_store_safe 0"
+		_, found, _ := strings.Cut(text, "\nsidenote_budget_store_safe")
+		return fmt.Sprintf("sidenote_budget_store_safe is%.10q in %d bytes of metrics", found, len(text))
 	})
 	eventually(t, func() string { // it may not have found its Redis yet
 		_, text := get(t, free.admin+"/metrics")

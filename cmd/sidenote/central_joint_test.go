@@ -128,10 +128,17 @@ policies:
 		map[string]any{"query": "How many weeks of parental leave do I get?", "knowledge": []string{"hr"}})
 	some := 0
 	for _, body := range bodies {
-		want, got := foundAt(t, central.admin, "s3cret", body), foundAt(t, edge.admin, "", body)
-		if !slices.Equal(got, want) {
-			t.Errorf("%v:\n%s\nthe central one: \n%s", body, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		var want []string
+		eventually(t, func() string { // the floor of a base is measured in the background
+			for len(searches) > 0 {
+				<-searches
+			}
+			want = foundAt(t, central.admin, "s3cret", body)
+			if got := foundAt(t, edge.admin, "", body); !slices.Equal(got, want) {
+				return fmt.Sprintf("%v:\n%s\nthe central one: \n%s", body, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			return ""
+		})
 		if len(want) > 2 {
 			some++
 		}

@@ -16,11 +16,11 @@ import (
 type message struct {
 	role      role
 	kind      Kind
-	ambiguous bool // two parsers could read it differently
-	n         int  // its index in Request.Messages
-	content   Span // the content's value; if missing, where to insert it
-	parts     Span // indices into Request.parts of its texts, if content is an array
-	last      int  // end of an array's last element; 0 if it has none
+	ambiguous bool  // two parsers could read it differently
+	n         int32 // its index in Request.Messages
+	content   Span  // the content's value; if missing, where to insert it
+	parts     Span  // indices into Request.parts of its texts, if content is an array
+	last      int   // end of an array's last element; 0 if it has none
 }
 
 type role byte
@@ -71,7 +71,7 @@ func (p *Parser) commonText(r role, head int) bool {
 	}
 	p.i++
 	unclear := p.loneSurrogate >= text.Start
-	p.r.kept = append(p.r.kept, message{role: r, kind: KindString, ambiguous: unclear, n: len(p.r.Messages), content: text})
+	p.r.kept = append(p.r.kept, message{role: r, kind: KindString, ambiguous: unclear, n: int32(len(p.r.Messages)), content: text})
 	if p.shape == nil {
 		p.r.Messages = append(p.r.Messages, Span{start, p.i})
 	}
@@ -87,7 +87,7 @@ func (p *Parser) message(n int) {
 		p.value()
 		return
 	}
-	m := message{n: len(p.r.Messages)}
+	m := message{n: int32(len(p.r.Messages))}
 	roleEnd := 0
 	p.keys.quiet, p.keys.ambiguous = !p.describe, false
 	level := p.keys.level()
@@ -249,7 +249,7 @@ func (r *Request) EachText(last int, do func(n, part int, raw []byte)) {
 		m := &r.kept[i]
 		part := 0
 		for text := range r.texts(m) {
-			do(m.n, part, text.Of(r.Body))
+			do(int(m.n), part, text.Of(r.Body))
 			part++
 		}
 	}

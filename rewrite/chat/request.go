@@ -366,7 +366,7 @@ type Validity func(n int, read func() bool) bool
 // valid may be nil.
 func (r *Request) Ambiguity(i int, valid Validity) *Error {
 	m := &r.kept[i]
-	n := m.n
+	n := int(m.n)
 	if !m.ambiguous && r.validUTF8(n, m, valid) {
 		return nil
 	}

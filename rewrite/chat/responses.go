@@ -116,7 +116,7 @@ func (p *Parser) item(n int) {
 		p.value()
 		return
 	}
-	m, output := message{n: len(p.r.Messages)}, message{n: len(p.r.Messages)}
+	m, output := message{n: int32(len(p.r.Messages))}, message{n: int32(len(p.r.Messages))}
 	kind, roleEnd, hasID, types := "", 0, false, 0
 	shape, err, ambiguous, attachments := p.shape, p.keys.err, p.r.ambiguous, p.r.Attachments
 	p.keys.quiet, p.keys.ambiguous = !p.describe, false

@@ -132,7 +132,7 @@ type lines struct {
 func (l *lines) Record(r *report.Report) {
 	if r.Reason == rewrite.ReasonRoute {
 		if _, said := l.noted.LoadOrStore(r.Route, true); !said {
-			l.write([]byte(terminal.Note(r.Time, "POST /v1/"+string(r.Route)+" relayed unchanged; sources are added to /chat/completions and /responses; most clients can use one of them (logged once per route)")))
+			l.write([]byte(terminal.Note(r.Time, "POST /v1/"+string(r.Route)+" relayed unchanged; sources are added to /chat/completions and /responses (logged once per route)")))
 		}
 	}
 	if !l.requests.Wants(r) {
