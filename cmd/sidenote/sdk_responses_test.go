@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/responses"
 
+	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/rewrite/tags"
 )
 
@@ -355,5 +357,36 @@ func TestSDKResponsesAnnotations(t *testing.T) {
 	}
 	if s := resp.Header.Get("Sidenote-Status"); !strings.HasPrefix(s, "injected; ") || strings.Contains(s, "citations") {
 		t.Errorf("Sidenote-Status of a count: %s", s)
+	}
+}
+
+// The stub upstream, with which people try Sidenote, speaks the API too.
+func TestSDKResponsesOfTheStub(t *testing.T) {
+	up := httptest.NewServer(&demo.Stub{})
+	t.Cleanup(up.Close)
+	var sent []byte
+	sdk := sdkClient(serve(t, "--upstream", up.URL, "--knowledge", handbook(t)), &sent)
+	const want = "Every parent may take 16 weeks of parental leave on full pay [1]."
+	answer, err := sdk.Responses.New(t.Context(), responsesQuestion("demo"))
+	if err != nil || answer.OutputText() != want || answer.Usage.TotalTokens == 0 {
+		t.Fatal(answer, err)
+	}
+	stream := sdk.Responses.NewStreaming(t.Context(), responsesQuestion("demo"))
+	text, final := "", ""
+	for stream.Next() {
+		switch e := stream.Current().AsAny().(type) {
+		case responses.ResponseTextDeltaEvent:
+			text += e.Delta
+		case responses.ResponseCompletedEvent:
+			final = e.Response.OutputText()
+		}
+	}
+	if stream.Err() != nil || text != want || final != want {
+		t.Errorf("streamed %q, completed with %q, %v", text, final, stream.Err())
+	}
+	_, err = sdk.Responses.New(t.Context(), responses.ResponseNewParams{Model: "demo"})
+	var api *openai.Error
+	if !errors.As(err, &api) || api.Code != "missing_required_parameter" {
+		t.Error(err)
 	}
 }

@@ -54,21 +54,29 @@ func (s *Stub) keep(e Exchange) {
 	s.kept = append(s.kept[max(0, len(s.kept)-maxKept+1):], e)
 }
 
-// ServeHTTP answers POST /v1/chat/completions, streaming or not, and GET /v1/models; anything else
-// is an error in OpenAI's format.
+// ServeHTTP answers POST /v1/chat/completions and /v1/responses, streaming or not, and GET
+// /v1/models; anything else is an error in OpenAI's format.
 func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && r.URL.Path == "/v1/models":
 		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{
 			map[string]any{"id": "demo", "object": "model", "created": created, "owned_by": "sidenote"},
 		}})
-	case r.URL.Path != "/v1/chat/completions":
+	case r.URL.Path != "/v1/chat/completions" && r.URL.Path != "/v1/responses":
 		writeError(w, http.StatusNotFound, "unknown_url", fmt.Sprintf("Unknown request URL: %s %s", r.Method, r.URL.Path))
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", "Use POST.")
 	default:
-		s.chat(w, r)
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxRequest))
+		switch {
+		case err != nil:
+			writeError(w, http.StatusRequestEntityTooLarge, "request_too_large", "The request could not be read whole.")
+		case r.URL.Path == "/v1/responses":
+			s.responses(w, body)
+		default:
+			s.chat(w, body)
+		}
 	}
 }
 
@@ -114,12 +122,7 @@ func (c *content) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func (s *Stub) chat(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxRequest))
-	if err != nil {
-		writeError(w, http.StatusRequestEntityTooLarge, "request_too_large", "The request could not be read whole.")
-		return
-	}
+func (s *Stub) chat(w http.ResponseWriter, body []byte) {
 	var req chatRequest
 	if err := json.Unmarshal(body, &req); err != nil {
 		writeError(w, http.StatusBadRequest, "invalid_json", "We could not parse the JSON body of your request.")
