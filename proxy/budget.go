@@ -488,9 +488,10 @@ func OnRung(p rewrite.Policy, r budget.Rung) rewrite.Policy {
 }
 
 // measure prepares a request for metering, if its policy asks for that. body must be complete and
-// decompressed. The error refuses a body in which another server could read other limits.
+// decompressed. The error refuses a body in which another server could read other limits. Counting
+// tokens costs none.
 func (x *exchange) measure(body []byte) error {
-	if !x.policy.Metered {
+	if !x.policy.Metered || meteredRouteOf(x.target.Route) == rewrite.MeteredOther {
 		return nil
 	}
 	if x.parser == nil { // on routes other than chat
@@ -507,7 +508,7 @@ func (x *exchange) meterBody(r *rewrite.MeteredRequest, p *chat.Parser, body []b
 	}
 	m := x.setup.rewriter.Models.Model(r.ModelName())
 	r.OutputCaps = rewrite.OutputCaps{Tenant: x.policy.OutputCap, Model: cmp.Or(m.MaxOutput, m.ReservedOutput()), Default: int(x.policy.Budget.DefaultOutput()), Completion: m.CompletionCap}
-	r.IncludeUsage = !to.noUsage
+	r.IncludeUsage, r.Uncapped = !to.noUsage, x.target.Route == route.Compact // which has no member for a limit
 	x.avoidRefused(r, to)
 	x.metered, x.row, x.window = r, m.Row, m.Window
 	if x.target.Route != route.Embeddings { // embeddings answer without text

@@ -195,6 +195,12 @@ func TestSDKResponsesFixedAnswer(t *testing.T) {
 	if up.count() != before {
 		t.Error("the upstream was called")
 	}
+	n, err := sdk.Responses.InputTokens.Count(t.Context(), responses.InputTokenCountParams{
+		Model: openai.String("gpt-5"), Input: responses.InputTokenCountParamsInputUnion{OfString: q.Input.OfString},
+	})
+	if err != nil || n.InputTokens != 120 {
+		t.Errorf("counted %v, %v", n, err)
+	}
 }
 
 // A conversation over previous_response_id may change the replica at each turn: a follow-up joins the
