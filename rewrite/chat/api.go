@@ -37,7 +37,7 @@ var dialects = [...]dialect{
 		keys: []string{
 			"input", "model", "stream", "instructions", "text", "sidenote",
 			"tools", "max_output_tokens", "service_tier",
-			"previous_response_id", "conversation", "store", "truncation", "background",
+			"previous_response_id", "conversation", "store", "truncation",
 		},
 		element: "input[].", part: "input[].content[].",
 		openPart: `{"type":"input_text","text":"`,

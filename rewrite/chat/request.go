@@ -22,11 +22,11 @@ type Request struct {
 	Body        []byte
 	Model       string // "" if the body names none
 	Stream      bool
-	ServiceTier string // "" if the body names none
-	TextFormat  bool   // no format of the answer is asked for, or its type is "text"
-	Field       Field  // the last member "sidenote"; zero if there is none
-	Empty       bool   // the only error is that the list of messages is empty
-	History     History
+	ServiceTier string  // "" if the body names none
+	TextFormat  bool    // no format of the answer is asked for, or its type is "text"
+	Field       Field   // the last member "sidenote"; zero if there is none
+	Empty       bool    // the only error is that the list of messages is empty
+	History     History // of Responses
 
 	// Used for counting only.
 	Messages    []Span // all of them, or items; of Responses also instructions, first, and input, if they are strings

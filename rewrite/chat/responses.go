@@ -11,7 +11,6 @@ type History struct {
 	Previous     string // previous_response_id
 	Conversation string // id of the conversation
 	Stored       bool   // store is not false
-	Background   bool   // the answer is made in the background
 	Truncates    bool   // truncation is auto: the oldest items are dropped where the window is too small
 }
 
@@ -49,9 +48,6 @@ func (p *Parser) ofResponses(name string, k Kind) bool {
 		p.value()
 	case name == "store" && k == KindBool:
 		h.Stored = p.b[p.i] == 't'
-		p.value()
-	case name == "background" && k == KindBool:
-		h.Background = p.b[p.i] == 't'
 		p.value()
 	case name == "truncation" && k == KindString:
 		h.Truncates = p.id() == "auto"

@@ -228,7 +228,7 @@ func (m *Model) Measure(r *chat.Request, messages *MessageCosts, l Limits) Windo
 		w.Request = m.Bound(r)
 	}
 	if l.CountWhole || size > 0 && w.Request+w.ReservedOutput+allowed > size {
-		c := messages.Count(m.Counting(), size)
+		c := messages.Count(m.Counting(), m.Window)
 		if size > 0 {
 			w.Check = CheckCount
 		}
