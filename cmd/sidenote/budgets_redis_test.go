@@ -216,7 +216,9 @@ func TestBudgetAllowance(t *testing.T) {
 // may be a cache that evicts keys, and there is no warning.
 func TestBudgetUnsafeRedisR18(t *testing.T) {
 	f := spenders(t, "--maxmemory-policy", "allkeys-lru")
-	p, free := f.replica("", limited(20, "")), f.replica("", "")
+	p, other := f.replica("", limited(20, "")), *f
+	other.dir = t.TempDir() // a configuration of its own, as p reads its own again when it changes
+	free := other.replica("", "")
 	for _, line := range []string{
 		"a crash of it loses what budgets counted; set appendonly yes",
 		"it may drop what budgets counted; set maxmemory-policy noeviction",

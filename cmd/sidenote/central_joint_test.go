@@ -58,8 +58,9 @@ var officeQuestions = []string{
 	"Do flights need consent?", "tell me a joke", "what is the capital of France?",
 }
 
-// foundAt returns the sources of a search as bases, documents, chunks and dates, best first, with the
-// relevance.
+// foundAt returns the sources of a search as bases, documents, chunks and dates, best first. Their
+// relevance changes when the floor of a base has been measured, which a busy machine may do between
+// two searches.
 func foundAt(t *testing.T, admin, bearer string, body map[string]any) (list []string) {
 	t.Helper()
 	text, err := json.Marshal(body)
@@ -69,11 +70,10 @@ func foundAt(t *testing.T, admin, bearer string, body map[string]any) (list []st
 	code, answer := posted(t, admin+"/v1/search", bearer, string(text))
 	var a struct {
 		Data []struct {
-			Knowledge string  `json:"kb_id"`
-			Doc       string  `json:"doc_id"`
-			Chunk     int     `json:"chunk"`
-			Date      string  `json:"date"`
-			Relevance float64 `json:"relevance"`
+			Knowledge string `json:"kb_id"`
+			Doc       string `json:"doc_id"`
+			Chunk     int    `json:"chunk"`
+			Date      string `json:"date"`
 		} `json:"data"`
 		Reason string `json:"reason"`
 	}
@@ -81,7 +81,7 @@ func foundAt(t *testing.T, admin, bearer string, body map[string]any) (list []st
 		t.Fatal(code, answer, err)
 	}
 	for _, s := range a.Data {
-		list = append(list, fmt.Sprintf("%s/%s#%d %s %.6f", s.Knowledge, s.Doc, s.Chunk, s.Date, s.Relevance))
+		list = append(list, fmt.Sprintf("%s/%s#%d %s", s.Knowledge, s.Doc, s.Chunk, s.Date))
 	}
 	return append(list, a.Reason)
 }
@@ -128,17 +128,10 @@ policies:
 		map[string]any{"query": "How many weeks of parental leave do I get?", "knowledge": []string{"hr"}})
 	some := 0
 	for _, body := range bodies {
-		var want []string
-		eventually(t, func() string { // the floor of a base is measured in the background
-			for len(searches) > 0 {
-				<-searches
-			}
-			want = foundAt(t, central.admin, "s3cret", body)
-			if got := foundAt(t, edge.admin, "", body); !slices.Equal(got, want) {
-				return fmt.Sprintf("%v:\n%s\nthe central one: \n%s", body, strings.Join(got, "\n"), strings.Join(want, "\n"))
-			}
-			return ""
-		})
+		want, got := foundAt(t, central.admin, "s3cret", body), foundAt(t, edge.admin, "", body)
+		if !slices.Equal(got, want) {
+			t.Errorf("%v:\n%s\nthe central one: \n%s", body, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
 		if len(want) > 2 {
 			some++
 		}

@@ -208,7 +208,7 @@ func TestSDKResponsesFixedAnswer(t *testing.T) {
 // sources of its question again, byte for byte.
 func TestSDKResponsesChain(t *testing.T) {
 	f := newFleet(t)
-	replicas := []*process{f.replica("", "state: {path: state-1}\n"), f.replica("", "state: {path: state-2}\n")}
+	replicas := []*process{f.replica("", ""), f.replica("", "")}
 	var sent []byte
 	turn := 0
 	ask := func(previous string, stream bool, change func(*responses.ResponseNewParams)) (id, instructions string) {
