@@ -88,7 +88,7 @@ func TestOutputsThatRedisGarbles(t *testing.T) {
 	putOutput(t, one, "umbrella", "theirs", time.Hour)
 	for kind, garble := range map[cache.Mismatch]func(){
 		cache.MismatchVersion:  func() { server.Do("SET", key, "nonsense") },
-		cache.MismatchChecksum: func() { server.Do("SETRANGE", key, "60", "x") },
+		cache.MismatchChecksum: func() { server.Do("SETRANGE", key, "60", "xxxxxxxx") },
 		cache.MismatchTenant:   func() { server.Do("COPY", keyOf(t, server, "umbrella"), key, "REPLACE") },
 		cache.MismatchType:     func() { server.Do("DEL", key); server.Do("RPUSH", key, "x") },
 	} {
