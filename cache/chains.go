@@ -39,7 +39,7 @@ func NewChains(tiers []Tier, observe func(Event)) *Chains {
 
 func encodeLink(k Key, l Link) []byte {
 	body, err := json.Marshal(l)
-	if err != nil {
+	if err != nil || len(body) > MaxLink {
 		return nil
 	}
 	return Seal(k, body)
@@ -69,9 +69,6 @@ func (c *Chains) Find(ctx context.Context, tenant, access, id string) (Link, boo
 // Keep stores the link of a response or conversation, unless it is larger than MaxLink. When it
 // returns, all replicas find the link, unless a tier failed.
 func (c *Chains) Keep(ctx context.Context, tenant, access, id string, l Link) {
-	if body, err := json.Marshal(l); err != nil || len(body) > MaxLink {
-		return
-	}
 	ctx, cancel := boundedBy(ctx, c.wait)
 	defer cancel()
 	c.links.Put(ctx, tenant, linkID(access, id), l)

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -161,12 +159,8 @@ func insertedInto(t *testing.T, sent, got []byte) []byte {
 // An answer that Sidenote gives itself has the form that the SDK reads, whole and streamed.
 func TestSDKResponsesFixedAnswer(t *testing.T) {
 	up := newRecorder(t)
-	file := filepath.Join(t.TempDir(), "sidenote.yaml")
-	text := fmt.Sprintf("upstream: {base_url: %s/v1}\nknowledge: {handbook: {path: %q}}\npolicies: {default: {on_empty: refuse, empty_answer: \"I know \\\"nothing\\\".\"}}\ntenants: {t: {knowledge: [handbook], keys: [\"%x\"]}}\n",
-		up.URL, handbook(t), sha256.Sum256([]byte("sk-test")))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := written(t, "sidenote.yaml", fmt.Sprintf("upstream: {base_url: %s/v1}\nknowledge: {handbook: {path: %q}}\npolicies: {default: {on_empty: refuse, empty_answer: \"I know \\\"nothing\\\".\"}}\ntenants: {t: {knowledge: [handbook], keys: [\"%x\"]}}\n",
+		up.URL, handbook(t), sha256.Sum256([]byte("sk-test"))))
 	p := serve(t, "--config", file)
 	var sent []byte
 	sdk := sdkClient(p, &sent)
@@ -272,11 +266,7 @@ func TestSDKResponsesChain(t *testing.T) {
 // Sources in an input that the upstream keeps are not given again in later turns of that chain.
 func TestSDKResponsesHistoryInput(t *testing.T) {
 	up := newRecorder(t)
-	file := filepath.Join(t.TempDir(), "sidenote.yaml")
-	text := fmt.Sprintf("upstream: %s\nknowledge: {handbook: %q}\npolicies: {default: {history: input, placement: last_user}}\n", up.URL, handbook(t))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := written(t, "sidenote.yaml", fmt.Sprintf("upstream: %s\nknowledge: {handbook: %q}\npolicies: {default: {history: input, placement: last_user}}\n", up.URL, handbook(t)))
 	var sent []byte
 	sdk := sdkClient(serve(t, "--config", file), &sent)
 	q := responsesQuestion("gpt-5")
@@ -304,12 +294,8 @@ func TestSDKResponsesHistoryInput(t *testing.T) {
 // and sequence numbers without gaps.
 func TestSDKResponsesAnnotations(t *testing.T) {
 	up := newRecorder(t)
-	file := filepath.Join(t.TempDir(), "sidenote.yaml")
-	text := fmt.Sprintf("upstream: {base_url: %s/v1}\nknowledge: {handbook: {path: %q}}\npolicies: {default: {annotations: on}}\ntenants: {t: {knowledge: [handbook], keys: [\"%x\"]}}\n",
-		up.URL, handbook(t), sha256.Sum256([]byte("sk-test")))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := written(t, "sidenote.yaml", fmt.Sprintf("upstream: {base_url: %s/v1}\nknowledge: {handbook: {path: %q}}\npolicies: {default: {annotations: on}}\ntenants: {t: {knowledge: [handbook], keys: [\"%x\"]}}\n",
+		up.URL, handbook(t), sha256.Sum256([]byte("sk-test"))))
 	var sent []byte
 	sdk := sdkClient(serve(t, "--config", file), &sent)
 	annotated := func(output []responses.ResponseOutputItemUnion) {

@@ -101,6 +101,16 @@ var (
 	idKeys   = []string{"id"}
 )
 
+// An item is what is read of an element of input.
+type item struct {
+	message message
+	output  message // the texts of a tool's output
+	kind    string  // its type, "" if it has none
+	types   int     // how often that is given
+	roleEnd int     // end of the role; 0 without one
+	hasID   bool
+}
+
 // item reads an element of input. A message has a role; items of all other types are counted, and
 // the texts of tools' outputs are read as well.
 func (p *Parser) item(n int) {
@@ -112,63 +122,39 @@ func (p *Parser) item(n int) {
 		p.value()
 		return
 	}
-	m, output := message{n: int32(len(p.r.Messages))}, message{n: int32(len(p.r.Messages))}
-	kind, roleEnd, hasID, types := "", 0, false, 0
+	at := int32(len(p.r.Messages))
+	it := item{message: message{n: at}, output: message{n: at}}
 	shape, err, ambiguous, attachments := p.shape, p.keys.err, p.r.ambiguous, p.r.Attachments
 	p.keys.quiet, p.keys.ambiguous = !p.describe, false
 	level := p.keys.level()
 	whole := p.object(func(key Span, escaped bool) {
 		name, same := p.key(level, "input[].", key, escaped, itemKeys)
-		switch k := p.kind(); {
-		case name == "role" && !same:
-			p.ambiguous(n, "role", "differs from role only in case")
-			p.value()
-		case name == "role" && roleEnd > 0:
-			p.ambiguous(n, "role", "is repeated")
-			p.value()
-		case name == "role":
-			p.role(n, &m)
-			roleEnd = p.i
-		case name == "type" && (!same || types > 0):
-			types = 2
-			p.value()
-		case name == "type" && k == KindString:
-			kind, types = p.id(), 1
-		case name == "type" && k != KindNull:
-			p.notChat(path{n, -1, name}, "%s, not a string", k)
-			p.value()
-		case name == "content" && same:
-			p.content(n, &m)
-		case name == "output" && same && (k == KindString || k == KindArray):
-			p.content(n, &output)
-		default:
-			hasID = hasID || name == "id" && k == KindString
-			p.value()
-		}
+		p.itemMember(n, &it, name, same)
 	})
 	p.keys.leave(level)
+	m := it.message
 	m.ambiguous, p.keys.quiet = p.keys.ambiguous, false
 	switch {
-	case kind != "" && kind != "message": // it is passed on as it is
+	case it.kind != "" && it.kind != "message": // it is passed on as it is
 		p.shape, p.r.ambiguous = shape, ambiguous
 		if !p.describe {
 			p.keys.err = err
 		}
-		if output.kind == KindMissing {
+		if it.output.kind == KindMissing {
 			p.r.Attachments = attachments
 		}
-		output.ambiguous, m = m.ambiguous, output
-	case roleEnd > 0:
+		it.output.ambiguous, m = m.ambiguous, it.output
+	case it.roleEnd > 0:
 		p.r.ambiguous = p.r.ambiguous || m.ambiguous
 		if m.kind == KindMissing {
-			m.content = Span{roleEnd, roleEnd}
+			m.content = Span{it.roleEnd, it.roleEnd}
 		}
-	case kind == "" && !hasID: // with an id it is a reference to an item
-		p.notChat(path{n, -1, "type"}, "missing")
-	case kind == "message":
+	case it.kind == "message":
 		p.notChat(path{n, -1, "role"}, "missing")
+	case !it.hasID: // with an id it is a reference to an item
+		p.notChat(path{n, -1, "type"}, "missing")
 	}
-	if types > 1 {
+	if it.types > 1 {
 		p.ambiguous(n, "type", "is repeated")
 	}
 	if m.role != roleOther || m.kind == KindString || m.parts.Start < m.parts.End {
@@ -176,6 +162,37 @@ func (p *Parser) item(n int) {
 	}
 	if p.shape == nil { // a body with wrong types is not counted
 		p.r.Messages = append(p.r.Messages, whole)
+	}
+}
+
+// itemMember reads a member of an item. name is its key as in itemKeys, "" for others; same is
+// false if the key differs from that in case.
+func (p *Parser) itemMember(n int, it *item, name string, same bool) {
+	switch k := p.kind(); {
+	case name == "role" && !same:
+		p.ambiguous(n, "role", "differs from role only in case")
+		p.value()
+	case name == "role" && it.roleEnd > 0:
+		p.ambiguous(n, "role", "is repeated")
+		p.value()
+	case name == "role":
+		p.role(n, &it.message)
+		it.roleEnd = p.i
+	case name == "type" && (!same || it.types > 0):
+		it.types = 2
+		p.value()
+	case name == "type" && k == KindString:
+		it.kind, it.types = p.id(), 1
+	case name == "type" && k != KindNull:
+		p.notChat(path{n, -1, name}, "%s, not a string", k)
+		p.value()
+	case name == "content" && same:
+		p.content(n, &it.message)
+	case name == "output" && same && (k == KindString || k == KindArray):
+		p.content(n, &it.output)
+	default:
+		it.hasID = it.hasID || name == "id" && k == KindString
+		p.value()
 	}
 }
 
