@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
-# The official SDKs for Python and JavaScript against Sidenote, whose model calls tools of ours
-# beside those of the app, or answers in stages: streamed and not, over the habits of several
-# servers, they must get what the SDK for Go gets. It is no part of the tests, as it installs the newest SDKs.
+# Clients that people use, in their newest versions, against Sidenote, streamed and not. It is no
+# part of the tests, as it installs them.
+#
+#   chats       the official SDKs for Python and JavaScript, whose model calls tools of ours beside
+#               those of the app, or answers in stages, over the habits of several servers: they must
+#               get what the SDK for Go gets
+#   responses   the same SDKs, openai-agents for both languages, pydantic-ai, the AI SDK of Vercel and
+#               Codex CLI, with tools of their own: they must get right answers, and the upstream
+#               their requests with sources and otherwise unchanged
 #
 #   deploy/clients.sh               installs them in $XDG_CACHE_HOME/sidenote-clients
 #   deploy/clients.sh --no-install  with those that are there
@@ -22,12 +28,18 @@ export CLIENTS="${CLIENTS:-${XDG_CACHE_HOME:-$HOME/.cache}/sidenote-clients}"
 mkdir -p "$CLIENTS"
 CLIENTS=$(cd "$CLIENTS" && pwd)
 
+python="$CLIENTS/python/bin/python"
+of_python=(openai openai-agents pydantic-ai-slim)
+of_node=(openai @openai/agents ai @ai-sdk/openai @openai/codex)
 if [ -n "$install" ]; then
   python3 -m venv "$CLIENTS/python"
-  "$CLIENTS/python/bin/pip" install --quiet --upgrade openai
-  npm install --silent --no-audit --no-fund --prefix "$CLIENTS" openai@latest
+  "$python" -m pip install --quiet --upgrade "${of_python[@]/%-slim/-slim[openai]}"
+  npm install --silent --no-audit --no-fund --prefix "$CLIENTS" zod@latest "${of_node[@]/%/@latest}"
 fi
-cp cmd/sidenote/testdata/clients/client.mjs "$CLIENTS/" # modules are looked for beside it
-"$CLIENTS/python/bin/python" -c 'import openai; print("openai for Python", openai.__version__)'
-node -p '"openai for JavaScript " + require(process.env.CLIENTS + "/node_modules/openai/package.json").version'
-exec go test -count=1 -run '^TestClients(Staged)?$' ./cmd/sidenote
+cp cmd/sidenote/testdata/clients/*.mjs "$CLIENTS/" # modules are looked for beside them
+"$python" -c 'import sys, importlib.metadata as m
+for name in sys.argv[1:]: print("Python:", name, m.version(name))' "${of_python[@]}"
+for name in "${of_node[@]}"; do
+  node -p '"JavaScript: " + process.argv[1] + " " + require(process.argv[2]).version' "$name" "$CLIENTS/node_modules/$name/package.json"
+done
+exec go test -count=1 -run '^TestClients(Staged|Responses)?$' ./cmd/sidenote

@@ -22,6 +22,7 @@ type told struct {
 	Calls  []toldCall `json:"calls"`
 	Finish string     `json:"finish"`
 	Tokens int64      `json:"tokens"`
+	Cited  []string   `json:"cited"` // titles of annotations
 }
 
 type toldCall struct {
@@ -56,7 +57,7 @@ func (a *caller) play(p *process) (all []told) {
 // for Go gets, and their next requests give the upstream the same conversation. deploy/clients.sh
 // installs them in the folder CLIENTS.
 func TestClients(t *testing.T) {
-	clients := otherClients(t)
+	clients := otherClients(t, "client")
 	for name, answers := range toolPlays {
 		for _, habit := range someHabits() {
 			bothWays(t, func(t *testing.T, a *caller) {
@@ -82,7 +83,7 @@ func TestClients(t *testing.T) {
 
 // They read the same from answers in stages, whether or not the chain runs to its end.
 func TestClientsStaged(t *testing.T) {
-	clients := otherClients(t)
+	clients := otherClients(t, "client")
 	for name, play := range stagedPlays {
 		for way, stream := range map[string]bool{"whole": false, "stream": true} {
 			want := []told{{Text: play.text, Calls: []toldCall{}, Finish: "stop", Tokens: play.tokens}}
@@ -98,27 +99,29 @@ func TestClientsStaged(t *testing.T) {
 	}
 }
 
-// otherClients are the commands of the SDKs for other languages.
-func otherClients(t *testing.T) map[string][]string {
+// otherClients are the commands of a program for each of the other languages.
+func otherClients(t *testing.T, program string) map[string][]string {
 	t.Helper()
 	folder := os.Getenv("CLIENTS")
 	if folder == "" {
 		t.Skip("deploy/clients.sh runs it")
 	}
 	return map[string][]string{
-		"python":     {filepath.Join(folder, "python", "bin", "python"), filepath.Join("testdata", "clients", "client.py")},
-		"javascript": {"node", filepath.Join(folder, "client.mjs")},
+		"python":     {filepath.Join(folder, "python", "bin", "python"), filepath.Join("testdata", "clients", program+".py")},
+		"javascript": {"node", filepath.Join(folder, program+".mjs")},
 	}
 }
 
-// The script that installs the SDKs, and the programs that use them, are syntactically valid.
+// The script that installs the clients, and the programs that use them, are syntactically valid.
 func TestClientsParse(t *testing.T) {
-	in := func(name string) string { return filepath.Join("testdata", "clients", name) }
-	for _, command := range [][]string{
-		{"bash", "-n", filepath.Join("..", "..", "deploy", "clients.sh")},
-		{"python3", "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read())", in("client.py")},
-		{"node", "--check", in("client.mjs")},
-	} {
+	commands := [][]string{{"bash", "-n", filepath.Join("..", "..", "deploy", "clients.sh")}}
+	for _, program := range []string{"client", "responses"} {
+		path := filepath.Join("testdata", "clients", program)
+		commands = append(commands,
+			[]string{"python3", "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read())", path + ".py"},
+			[]string{"node", "--check", path + ".mjs"})
+	}
+	for _, command := range commands {
 		if _, err := exec.LookPath(command[0]); err != nil {
 			t.Logf("%s is missing", command[0])
 			continue
