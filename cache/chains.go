@@ -18,6 +18,10 @@ const MaxLink = 64 << 10
 type Link struct {
 	Questions []string `json:"questions,omitempty"` // the user's texts, last first
 	Given     []uint64 `json:"given,omitempty"`     // hashes of the texts of sources in turns that the upstream keeps
+
+	// Of a turn whose tool calls were answered in rounds:
+	Last    string            `json:"last,omitempty"`    // id of the last round's response, if the client got another one
+	Results []json.RawMessage `json:"results,omitempty"` // items with results that the upstream waits for and the client does not have
 }
 
 // Chains stores links in tiers, by tenant, by what its callers may see, and by the id of a response

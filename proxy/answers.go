@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"sync"
 	"time"
@@ -85,18 +84,6 @@ func (c *chained) Close() error {
 		return err
 	}
 	return c.next.Close()
-}
-
-// failStream writes an error event: with the error in body or, if it has none, with one that says
-// that the answer broke off.
-func failStream(next io.Writer, body []byte) error {
-	var said struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if json.Unmarshal(body, &said) == nil && len(said.Error) > 0 {
-		return answer.EventData(next, append(append([]byte(`{"error":`), said.Error...), '}'))
-	}
-	return answer.EventData(next, []byte(`{"error":{"code":"upstream_broken","message":"The answer broke off between two calls; try again.","param":null,"type":"server_error"}}`))
 }
 
 // sendFixedAnswer answers with the policy's fixed text, in the shape that the request asked for.

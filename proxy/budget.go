@@ -106,6 +106,9 @@ func (x *exchange) demandOf(p *rewrite.Policy, req *chat.Request) Demand {
 	if x.tools != nil && x.metered != nil {
 		of.Prompt += x.tools.Tokens(res.Model.Counter)
 	}
+	if x.continued != nil && x.metered != nil {
+		of.Prompt += count(res.Model.Counter, x.continued)
+	}
 	x.fitAnswer(of.Prompt)
 	return of
 }
@@ -549,14 +552,17 @@ func (x *exchange) hideUsage(ans *transport.Answer, how *transport.Relay) {
 	how.Filter = func(w io.Writer) io.WriteCloser { return answer.NewUsageHider(w) }
 }
 
-// allEdits adds the edits of tools and of metering to those of the rewrite, and records them in
-// the ledger.
+// allEdits adds the edits of earlier turns, of tools and of metering to those of the rewrite, and
+// records them in the ledger.
 func (x *exchange) allEdits(edits []rewrite.Edit) []rewrite.Edit {
-	if x.metered == nil && x.tools == nil {
+	if x.metered == nil && x.tools == nil && x.continued == nil {
 		return edits
 	}
-	if x.tools != nil {
-		edits = x.tools.AddEdits(edits)
+	switch {
+	case x.tools != nil:
+		edits = x.tools.AddEdits(edits, x.continued)
+	case x.continued != nil:
+		edits = rewrite.SortEdits(slices.Concat(edits, x.continued))
 	}
 	if x.metered != nil {
 		if mine := x.metered.Edits(); len(mine) > 0 {

@@ -139,15 +139,11 @@ func (r *Rounds) shorten(all []call) {
 	}
 }
 
-// messages returns the messages with the results of calls, in the order of the calls.
-func messages(calls []call) []json.RawMessage {
+// results returns the messages or items with the results of calls, in the order of the calls.
+func (o *Offering) results(calls []call) []json.RawMessage {
 	list := make([]json.RawMessage, len(calls))
 	for i := range calls {
-		list[i] = encodeRound(struct {
-			Role    string `json:"role"`
-			ID      string `json:"tool_call_id"`
-			Content string `json:"content"`
-		}{"tool", calls[i].ID, calls[i].result.Content})
+		list[i] = o.asked.Result(calls[i].ID, calls[i].result.Content)
 	}
 	return list
 }

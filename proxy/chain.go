@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 
 	"sidenote/cache"
@@ -31,6 +33,7 @@ type chainTurn struct {
 	conversation string // "" in a chain of responses
 	link         cache.Link
 	id           answer.ResponseID
+	kept         bool // under the id of the first response
 }
 
 // followChain looks up the turns before a request that continues a response or a conversation, and
@@ -46,6 +49,7 @@ func (x *exchange) followChain(a *attempt) {
 	if h.Continued() {
 		before, _ = store.Find(x.life, x.policy.Tenant, access, h.Previous+h.Conversation) // one is empty
 		a.asked.Earlier, a.asked.Given = before.Questions, before.Given
+		x.continued = continueRounds(req, &before)
 	}
 	if x.target.Route != route.Responses || !h.Keeps() {
 		return
@@ -62,27 +66,62 @@ func (x *exchange) followChain(a *attempt) {
 	x.chain = &chainTurn{store: store, access: access, conversation: h.Conversation, link: link, id: answer.ResponseID{Stream: req.Stream}}
 }
 
+// continueRounds returns the edits for a request that continues a turn whose tool calls were
+// answered in rounds: the id of its last response, and the results that the upstream waits for.
+func continueRounds(req *chat.Request, before *cache.Link) (edits []rewrite.Edit) {
+	if at := req.History.PreviousAt; before.Last != "" && at.End > 0 {
+		id := append(chat.AppendEscaped([]byte{'"'}, before.Last), '"')
+		edits = append(edits, rewrite.Edit{Name: toolcalls.EditMessages, Offset: at.Start, Delete: at.End - at.Start, Insert: rewrite.EditText{id}})
+	}
+	if len(before.Results) > 0 {
+		for _, in := range chat.InsertJSON(req, 0, bytes.Join(toolcalls.Unraw(before.Results), []byte(","))) {
+			edits = append(edits, rewrite.Edit{Name: toolcalls.EditMessages, Offset: in.Offset, Insert: rewrite.EditText{in.Text}})
+		}
+	}
+	return edits
+}
+
 // keepChain keeps this turn as soon as piece, the next one of the answer, tells the response's id.
 // The client has not got it yet, so the next turn finds this one.
 func (a *account) keepChain(piece []byte) {
 	c := a.chain
+	if c.kept {
+		return
+	}
 	defer panics.Recover(a.panicked, func() { a.chain = nil })
 	id, done := c.id.Read(piece)
 	if !done {
 		return
 	}
-	a.chain = nil
-	if c.conversation != "" {
-		id = c.conversation
-	}
-	if id == "" {
-		return
-	}
+	c.kept = true
 	if l := &a.report.Rewrite.Ledger; l.Placement != "" && l.Placement != rewrite.PlaceInstructions {
 		c.link.Given = append(c.link.Given, givenBy(&a.report.Rewrite)...)
 		c.link.Given = c.link.Given[max(0, len(c.link.Given)-maxGiven):]
 	}
-	c.store.Keep(a.server.base, a.report.Tenant, c.access, id, c.link)
+	a.keepLink(id, &c.link)
+}
+
+// keepLink keeps this turn under its conversation or, without one, under the id of its response.
+func (a *account) keepLink(id string, l *cache.Link) {
+	if c := a.chain; c.conversation+id != "" {
+		c.store.Keep(a.server.base, a.report.Tenant, c.access, cmp.Or(c.conversation, id), *l)
+	}
+}
+
+// keepRounds keeps this turn again if it had several rounds, or if the upstream waits for results
+// that the client does not have.
+func (a *account) keepRounds(r *Rounds) {
+	if a.chain == nil || r.loop.Rounds() == 1 && len(r.pending) == 0 {
+		return
+	}
+	defer panics.Recover(a.panicked, nil)
+	link := a.chain.link
+	client, last := r.loop.Responses()
+	if last != client {
+		link.Last = last
+	}
+	link.Results = r.pending
+	a.keepLink(client, &link)
 }
 
 // maxGiven is how many sources of earlier turns are remembered.

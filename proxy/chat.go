@@ -24,6 +24,7 @@ type chatRequest struct {
 	outgoing   [][]byte                // pieces of the body for the upstream; empty once they are sent
 	attempt    attempt                 // inputs of the rewrite
 	edits      []rewrite.Edit          // edits of the rewrite that was sent; see allEdits
+	continued  []rewrite.Edit          // edits that continue a turn with rounds; see allEdits
 	again      bool                    // may be sent again with fewer sources, if the upstream says that it is too long
 	sentAgain  bool                    // was sent again with fewer sources, or without edits that the upstream refused
 	metered    *rewrite.MeteredRequest // the request as metered; nil if it is not metered

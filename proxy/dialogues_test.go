@@ -118,6 +118,8 @@ type played struct {
 	header   http.Header
 	body     string
 	err      error // of reading the body
+
+	sameIndex bool // the upstream gives each output item the same index
 }
 
 // playDialogue plays a dialogue with tools, as a stream or as its request asks for.

@@ -24,7 +24,7 @@ func ToolsDryRun(ctx context.Context, rw *rewrite.Rewriter, of *tools.Policy, p 
 	rw.Rewrite(ctx, &p, req, &asked, res)
 	r.Outcome, r.Reason = res.Outcome, res.Reason
 	if o != nil && res.Outcome != rewrite.Refused {
-		res.Edits = o.AddEdits(res.Edits)
+		res.Edits = o.AddEdits(res.Edits, nil)
 		res.Ledger.Edits = res.Edits
 		asked.ChunkResult.Record(&res.Ledger)
 		r.Outcome, r.Tools, offered = report.WithTools, new(report.Tools), o.offered()

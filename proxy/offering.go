@@ -44,6 +44,7 @@ type Offering struct {
 func OfferTools(req *chat.Request, p *tools.Policy, m model.Model, knowledge []string) (o *Offering, refusal toolcalls.OfferReason) {
 	o = &Offering{req: req, policy: p, asked: toolcalls.ReadOffer(req), Names: map[string]tools.ToolName{}}
 	uses := m.Tools.For(o.asked.Effort)
+	textCalls := p.XML || uses == tokens.ToolXML
 	switch {
 	case o.asked.Refusal != "":
 		return nil, o.asked.Refusal
@@ -51,6 +52,8 @@ func OfferTools(req *chat.Request, p *tools.Policy, m model.Model, knowledge []s
 		return nil, toolcalls.Unavailable
 	case uses == tokens.ToolNone && !p.XML:
 		return nil, toolcalls.Model
+	case textCalls && req.API != chat.Completions:
+		return nil, toolcalls.InText
 	case uses == tokens.ToolXML && !p.XML:
 		inText := *p
 		inText.XML = true
@@ -84,6 +87,7 @@ func (o *Offering) Policy() *tools.Policy { return o.policy }
 // Rules returns the rules for reading answers, without Take.
 func (o *Offering) Rules() answer.LoopRules {
 	r := answer.LoopRules{
+		API: o.req.API, Stateless: !o.req.History.Keeps(),
 		HideText: o.hidesText(),
 		Ours:     o.ours,
 		MayStartOurs: func(name string) bool {
@@ -137,19 +141,20 @@ func (o *Offering) FirstSearchPolicy(p rewrite.Policy) rewrite.Policy {
 	return p
 }
 
-// AddEdits adds the edits of this round to those of the rewrite.
-func (o *Offering) AddEdits(edits []rewrite.Edit) []rewrite.Edit {
+// AddEdits adds the edits of this round, and those that continue an earlier turn, to those of the
+// rewrite.
+func (o *Offering) AddEdits(edits, continued []rewrite.Edit) []rewrite.Edit {
+	all := slices.Concat(edits, continued)
 	if o.withdrawn {
-		return edits
+		return rewrite.SortEdits(all)
 	}
 	o.base = edits
-	all := slices.Clone(edits)
 	if o.text != "" {
 		all = o.describe(all)
 	}
 	all = append(all, o.restored...)
 	if len(o.messages) > 0 {
-		all = append(all, o.asked.Messages(o.messages))
+		all = o.asked.Messages(all, o.messages)
 	}
 	if o.text == "" && !o.last {
 		all = append(all, o.tools)

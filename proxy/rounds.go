@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/tools"
+	"sidenote/rewrite/chat"
 )
 
 // A RoundsHost makes the upstream calls of a request and accounts for them. An exchange is one.
@@ -46,10 +47,11 @@ type RoundsSetup struct {
 // Rounds runs the rounds of one request. It is not safe for concurrent use.
 type Rounds struct {
 	RoundsSetup
-	loop     *answer.Loop
+	loop     answer.Loop
 	deadline time.Time
 	messages []json.RawMessage // messages of the rounds so far, which are sent again
-	unseen   []json.RawMessage // messages that the client does not see, under the XML protocol
+	unseen   []json.RawMessage // what the client does not get of messages, under the XML protocol and of Responses
+	pending  []json.RawMessage // results in the last round, which the client does not get
 	given    map[string]bool   // calls that were run, by name and arguments
 	trace    []traced
 	last     bool
@@ -94,20 +96,24 @@ func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 	t.LimitOurs(r.mostCalls())
 	calls := r.answer(t.OurCalls)
 	if !goes {
+		r.pending = r.Offer.results(calls)
 		r.Offer.keep(r.Life, r, t, calls)
 		return false
 	}
 	r.last = r.loop.Rounds()+1 >= r.Policy.MaxRounds || r.Room < leastRoom || !time.Now().Before(r.deadline)
-	results := messages(calls)
-	if r.Policy.XML {
+	results := r.Offer.results(calls)
+	switch {
+	case r.Offer.req.API == chat.Responses:
+		r.unseen = append(append(r.unseen, t.Hidden()...), results...)
+	case r.Policy.XML:
 		results = []json.RawMessage{inText(calls, r.last)}
 		call := calling(t.OurCalls)
 		if r.Offer.hidesText() {
-			call = t.Message()
+			call = t.Messages()[0]
 		}
 		r.unseen = append(r.unseen, call, inText(calls, false))
 	}
-	r.messages = append(append(r.messages, t.Message()), results...)
+	r.messages = append(append(r.messages, t.Messages()...), results...)
 	return true
 }
 

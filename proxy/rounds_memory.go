@@ -75,13 +75,21 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *answer.LoopTurn, ours
 		return
 	}
 	turn := toolcalls.Turn{NextID: r.Caller.FirstID, Sources: r.Report.MarshalSources()}
-	if o.policy.XML {
+	turn.API = o.req.API
+	switch {
+	case o.req.API == chat.Responses:
+		turn.Before = r.unseen
+		results := o.results(ours)
+		for i := range ours {
+			turn.Results = append(turn.Results, ours[i].JSON, results[i])
+		}
+	case o.policy.XML:
 		turn.Before = r.unseen
 		if len(ours) > 0 { // a round of their own, as the client's message cannot hold their results
 			turn.Before = append(slices.Clip(turn.Before), calling(t.OurCalls), inText(ours, false))
 		}
-	} else {
-		turn.Before, turn.Results = r.messages, messages(ours)
+	default:
+		turn.Before, turn.Results = r.messages, o.results(ours)
 		if !o.hidesText() {
 			turn.Before = withoutText(r.messages) // the client has the text, in its own message
 		}

@@ -69,8 +69,8 @@ func TestRestoredCounts(t *testing.T) {
 	if n := o.Restore(t.Context(), kept, acme, func(n int) bool { taken += n; return true }); n != 1 {
 		t.Fatalf("%d turns are put back", n)
 	}
-	body := rewrite.ApplyEdits(nil, req.Body, o.AddEdits(nil))
-	if grown := len(body) - len(rewrite.ApplyEdits(nil, req.Body, bare.AddEdits(nil))); grown < 2500 || taken < 2*grown-8 || taken > 2*grown {
+	body := rewrite.ApplyEdits(nil, req.Body, o.AddEdits(nil, nil))
+	if grown := len(body) - len(rewrite.ApplyEdits(nil, req.Body, bare.AddEdits(nil, nil))); grown < 2500 || taken < 2*grown-8 || taken > 2*grown {
 		t.Errorf("%d bytes are taken for %d", taken, grown)
 	}
 	if err := toolcallstest.Check(body); err != nil {
@@ -96,7 +96,7 @@ func TestRestoredCounts(t *testing.T) {
 // Nothing is restored if there is no memory for it, or for another owner.
 func TestNotRestored(t *testing.T) {
 	kept, req := remembering(t, 500)
-	want := string(rewrite.ApplyEdits(nil, req.Body, offer(t, req).AddEdits(nil)))
+	want := string(rewrite.ApplyEdits(nil, req.Body, offer(t, req).AddEdits(nil, nil)))
 	for name, restore := range map[string]func(o *proxy.Offering) int{
 		"no memory": func(o *proxy.Offering) int {
 			return o.Restore(t.Context(), kept, acme, func(int) bool { return false })
@@ -115,7 +115,7 @@ func TestNotRestored(t *testing.T) {
 		if n := restore(o); n != 0 {
 			t.Errorf("%s: %d turns are put back", name, n)
 		}
-		if got := string(rewrite.ApplyEdits(nil, req.Body, o.AddEdits(nil))); got != want {
+		if got := string(rewrite.ApplyEdits(nil, req.Body, o.AddEdits(nil, nil))); got != want {
 			t.Errorf("%s: %s", name, got)
 		}
 		if id := o.FirstID(2); id != 3 {

@@ -274,7 +274,7 @@ func TestOfferByModel(t *testing.T) {
 		got := string(refusal)
 		if o != nil {
 			got = text
-			if body := string(rewrite.ApplyEdits(nil, req.Body, o.AddEdits(nil))); strings.Contains(body, `"tools":[`) {
+			if body := string(rewrite.ApplyEdits(nil, req.Body, o.AddEdits(nil, nil))); strings.Contains(body, `"tools":[`) {
 				got = functions
 			}
 			if o.Policy().XML != (got == text) {

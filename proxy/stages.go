@@ -56,7 +56,7 @@ type stageRun struct {
 	strip    []rewrite.Edit  // edits of req
 	chain    *staged.Chain
 	prompts  *staged.Prompts
-	loop     *answer.Loop
+	loop     answer.Loop
 	deadline time.Time // of the whole chain
 	at       int       // index of the current or next stage
 	flight   *flight   // the running stage; nil for none

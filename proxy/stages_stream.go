@@ -303,7 +303,7 @@ func (s *stageStream) fail(body []byte, err error) error {
 		return s.end(endByNobody)
 	}
 	s.out.Reset()
-	if writeErr := failStream(&s.out, body); writeErr != nil {
+	if writeErr := s.loop.Fail(&s.out, body); writeErr != nil {
 		return writeErr
 	}
 	if flushErr := s.out.Flush(); flushErr != nil {

@@ -163,7 +163,7 @@ var errLater = &transport.Error{Class: transport.Truncated, Err: errors.New("a f
 
 // fail ends a stream that has begun with an error event: the error in body, if there is one.
 func (s *roundStream) fail(body []byte, err error) error {
-	if writeErr := failStream(&s.out, body); writeErr != nil {
+	if writeErr := s.loop.Fail(&s.out, body); writeErr != nil {
 		return writeErr
 	}
 	return err

@@ -23,6 +23,7 @@ type tooling struct {
 	req    *chat.Request
 	policy rewrite.Policy // the caller's, with all of its bases
 	call   transport.Call // of the first round
+	rounds *Rounds
 }
 
 // offerTools offers the tools of the policy to the model of a chat, and returns the policy for
@@ -42,7 +43,7 @@ func (x *exchange) offerTools(body []byte, req *chat.Request, p rewrite.Policy) 
 		return p
 	}
 	p = o.Protecting(p)
-	x.tools, x.report.Tools = &tooling{o, body, req, p, transport.Call{}}, new(report.Tools)
+	x.tools, x.report.Tools = &tooling{Offering: o, body: body, req: req, policy: p}, new(report.Tools)
 	q := p.Query(model.Model{})
 	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, toolcalls.TurnOwnerOf(&q), x.Take)
 	for _, given := range o.GivenSources {
@@ -66,6 +67,7 @@ func (x *exchange) converse(first *transport.Answer, call transport.Call) error 
 		Host: x, Policy: t.Policy(), Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,
 		Life: x.life, Began: x.report.Time, Report: x.report.Tools,
 	})
+	t.rounds = r
 	if isStream(first) {
 		how := x.howOf(first)
 		x.checker.Relay(first, &how, x)
@@ -75,6 +77,7 @@ func (x *exchange) converse(first *transport.Answer, call transport.Call) error 
 	}
 	err := r.RelayWhole(x.ctx, first, func(answer *transport.Answer) transport.Relay {
 		x.report.Tools.Ended = true
+		x.keepRounds(r)
 		return x.howOf(answer)
 	})
 	if transport.ClassOf(err) != "" {
@@ -119,6 +122,7 @@ func (x *exchange) CheckWhole(body []byte) []byte { return x.checker.Whole(body)
 // CloseRounds implements RoundsHost.
 func (x *exchange) CloseRounds() string {
 	x.report.Tools.Ended = true
+	x.keepRounds(x.tools.rounds)
 	return string(report.AppendClosing(nil, &x.report))
 }
 

@@ -35,7 +35,7 @@ func TestAlike(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		hide := rapid.Bool().Draw(rt, "hide")
-		var loops [2]*answer.Loop
+		var loops [2]answer.Loop
 		for i := range loops {
 			loops[i] = answer.NewLoop(answer.LoopRules{
 				Ours: func(name string) bool { return name == "search_knowledge" }, MayStartOurs: func(name string) bool { return strings.HasPrefix("search_knowledge", name) }, HideText: hide,

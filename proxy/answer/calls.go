@@ -21,7 +21,7 @@ func (l *stage) calls(raw []byte, p *part) (value []byte, own bool) {
 		c, came := l.now.callOf(piece), piece.json()
 		c.add(piece)
 		last = c
-		for _, held := range release(l.Loop, c, piece) {
+		for _, held := range release(l.completionsLoop, c, piece) {
 			text := held.json()
 			own = own || !bytes.Equal(text, came)
 			theirs = append(theirs, text)
@@ -29,7 +29,7 @@ func (l *stage) calls(raw []byte, p *part) (value []byte, own bool) {
 	}
 	switch {
 	case len(theirs) == 0:
-		if len(pieces) == 1 && last != nil && last.continues(l.Loop) {
+		if len(pieces) == 1 && last != nil && last.continues(l.completionsLoop) {
 			p.arguments = argumentsAlone(pieces[0])
 			if p.arguments != nil {
 				p.call = last
@@ -43,7 +43,9 @@ func (l *stage) calls(raw []byte, p *part) (value []byte, own bool) {
 }
 
 // continues reports whether the call is known to be ours.
-func (c *call) continues(l *Loop) bool { return !c.theirs && len(c.held) == 0 && l.rules.Ours(c.name) }
+func (c *call) continues(l *completionsLoop) bool {
+	return !c.theirs && len(c.held) == 0 && l.rules.Ours(c.name)
+}
 
 // argumentsAlone returns the arguments of a piece that has nothing else, a non-empty string;
 // otherwise nil.
@@ -134,7 +136,7 @@ func (c *call) add(piece object) {
 
 // release returns the pieces to pass to the client: none for calls of ours, and once it is known
 // that a call is the client's, all pieces held so far and this one.
-func release(l *Loop, c *call, piece object) []object {
+func release(l *completionsLoop, c *call, piece object) []object {
 	if !c.theirs {
 		undecided := c.arguments.Len() == 0 && (c.name == "" || l.rules.MayStartOurs(c.name))
 		if undecided {
@@ -165,7 +167,7 @@ func copied(o object) object {
 }
 
 // number sets the index among the client's calls in each piece, and an id if the call has none.
-func number(l *Loop, c *call, pieces []object) []object {
+func number(l *completionsLoop, c *call, pieces []object) []object {
 	first := c.index < 0
 	if first {
 		c.index = l.said

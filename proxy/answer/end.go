@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// EndStream ends a round whose answer was a stream. It writes the rest for the client to next,
-// except for the end of the answer.
-func (l *Loop) EndStream(next io.Writer) (LoopTurn, error) {
+// EndStream implements Loop.
+func (l *completionsLoop) EndStream(next io.Writer) (LoopTurn, error) {
 	n := &l.now
 	var rest []object
 	for _, c := range n.calls {
@@ -32,7 +31,7 @@ func (l *Loop) EndStream(next io.Writer) (LoopTurn, error) {
 }
 
 // emit writes an event with that delta.
-func (l *Loop) emit(next io.Writer, delta object) error {
+func (l *completionsLoop) emit(next io.Writer, delta object) error {
 	o := append(object{}, l.now.pattern...)
 	choice := object{{"index", []byte("0")}, {"delta", delta.json()}, {"finish_reason", []byte("null")}}
 	o.set("choices", list([][]byte{choice.json()}))
@@ -55,9 +54,8 @@ func EventComment(next io.Writer, text string) error {
 	return err
 }
 
-// Continue drops the end of a round that another round follows, and passes on the text in it unless
-// it is hidden.
-func (l *Loop) Continue(next io.Writer) error {
+// Continue implements Loop.
+func (l *completionsLoop) Continue(next io.Writer) error {
 	n := &l.now
 	if l.hides() {
 		n.show.Reset()
@@ -86,7 +84,7 @@ func (l *Loop) Continue(next io.Writer) error {
 func (n *loopAnswer) says() bool { return len(n.rest) > 0 && n.body == nil && !n.open }
 
 // sayRest writes the text that the LoopTextReader held back.
-func sayRest(l *Loop, next io.Writer) error {
+func sayRest(l *completionsLoop, next io.Writer) error {
 	n := &l.now
 	if !n.says() {
 		return nil
@@ -97,9 +95,9 @@ func sayRest(l *Loop, next io.Writer) error {
 	return l.emit(next, object{{"content", quote(text)}})
 }
 
-// Finish writes the end of the answer: hidden events, an event with the member "sidenote" unless
-// vendor is nil, the finish reason, usage, a comment unless it is "", and [DONE].
-func (l *Loop) Finish(next io.Writer, vendor json.RawMessage, comment string) error {
+// Finish implements Loop. It writes the hidden events, an event with the member "sidenote", the
+// finish reason, usage, the comment, and [DONE].
+func (l *completionsLoop) Finish(next io.Writer, vendor json.RawMessage, comment string) error {
 	n := &l.now
 	for _, event := range n.hidden {
 		if _, err := next.Write(event); err != nil {
@@ -155,4 +153,21 @@ func withReason(event, reason []byte) []byte {
 	}
 	o.set("choices", list(choices))
 	return splice(event, from, to, o.json())
+}
+
+// Fail implements Loop.
+func (l *completionsLoop) Fail(next io.Writer, body []byte) error {
+	return EventData(next, append(append([]byte(`{"error":`), errorIn(body)...), '}'))
+}
+
+// errorIn returns the error in a response body or, if it has none, one that says that the answer
+// broke off.
+func errorIn(body []byte) []byte {
+	var said struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &said) == nil && len(said.Error) > 0 {
+		return said.Error
+	}
+	return []byte(`{"code":"upstream_broken","message":"The answer broke off between two calls; try again.","param":null,"type":"server_error"}`)
 }

@@ -1,4 +1,4 @@
 package answer
 
 // Forget disables the fast path for the next event.
-func Forget(l *Loop) { l.now.form = nil }
+func Forget(l Loop) { l.(*completionsLoop).now.form = nil }

@@ -5,11 +5,16 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io"
+	"slices"
 	"strings"
+
+	"sidenote/rewrite/chat"
 )
 
-// LoopRules configure a Loop. Ours is required, and MayStartOurs for streams.
+// LoopRules configure a Loop. Ours is required, and MayStartOurs for streams of chat completions.
 type LoopRules struct {
+	API chat.API
 	// Ours reports whether calls with that tool name are answered here rather than by the client.
 	Ours func(name string) bool
 	// MayStartOurs reports whether a name that starts with this text may turn out to be one of
@@ -17,11 +22,14 @@ type LoopRules struct {
 	MayStartOurs func(name string) bool
 	// HideText hides text that the model writes before it calls one of our tools.
 	HideText bool
-	// Text returns a reader that finds tool calls written into the text of an answer. If it is nil,
-	// text is not searched for calls.
+	// Text returns a reader that finds tool calls written into the text of a chat completion. If it
+	// is nil, text is not searched for calls.
 	Text func() LoopTextReader
 	// LastUsage reports the usage of the last round only, instead of the sum of all rounds.
 	LastUsage bool
+	// Stateless reports that the upstream of a Responses request keeps none of its items. Reasoning
+	// is then sent back only if it is encrypted.
+	Stateless bool
 	// Take reserves n bytes of memory for held data and reports whether they were available. If it
 	// is nil, memory is not limited.
 	Take func(n int) bool
@@ -80,6 +88,14 @@ type LoopTurn struct {
 	Ended                 bool     // the answer is complete
 	extra                 []*extra // members of the message other than role, content and tool_calls
 	calls                 []json.RawMessage
+	items                 []turnItem // of a response
+}
+
+// A turnItem is an output item of a response.
+type turnItem struct {
+	raw  json.RawMessage
+	call int // its index among the calls; -1 for other items
+	of   *outputItem
 }
 
 // Continues reports whether another round follows: the model called only tools of ours, and its
@@ -108,13 +124,35 @@ func (t *LoopTurn) LimitOurs(n int) {
 		}
 	}
 	t.OurCalls, t.calls = t.OurCalls[:n], left
+	t.items = slices.DeleteFunc(t.items, func(i turnItem) bool { return dropped[i.call] })
 }
 
 // cut reports whether the answer was cut short.
 func (t *LoopTurn) cut() bool { return t.Finish == "length" || t.Finish == "content_filter" }
 
-// Message returns the assistant message for the next round, with all of its calls.
-func (t *LoopTurn) Message() json.RawMessage {
+// Messages returns what the turn adds to the request of the next round: the assistant message with
+// all of its calls, or the output items of a response.
+func (t *LoopTurn) Messages() (list []json.RawMessage) {
+	if t.items == nil {
+		return []json.RawMessage{t.message()}
+	}
+	for _, i := range t.items {
+		list = append(list, i.raw)
+	}
+	return list
+}
+
+// Hidden returns the output items of Messages that the client does not get.
+func (t *LoopTurn) Hidden() (list []json.RawMessage) {
+	for _, i := range t.items {
+		if i.of.index < 0 {
+			list = append(list, i.raw)
+		}
+	}
+	return list
+}
+
+func (t *LoopTurn) message() json.RawMessage {
 	o := object{{"role", []byte(`"assistant"`)}, {"content", []byte("null")}}
 	if t.Text != "" {
 		o.set("content", quote(t.Text))
@@ -158,7 +196,61 @@ func (e *extra) json() []byte {
 var ErrNoLoopRoom = errors.New("not enough memory to hold back part of an answer")
 
 // A Loop joins the rounds of a tool-call loop into one answer. It is not safe for concurrent use.
-type Loop struct {
+type Loop interface {
+	// Begin starts a round. In the last one calls of ours are no longer answered.
+	Begin(last bool)
+	// Rounds returns the number of rounds begun.
+	Rounds() int
+
+	// Stage is an EventStage for this round's answer, which is a stream. From the finish reason on,
+	// events are held until Finish or Continue.
+	Stage(next io.Writer) io.Writer
+	// HasOutput reports whether the model said anything in this round: text other than white space,
+	// reasoning, a refusal, or a call.
+	HasOutput() bool
+	// EndStream ends a round whose answer was a stream. It writes the rest for the client to next,
+	// except for the end of the answer.
+	EndStream(next io.Writer) (LoopTurn, error)
+	// EndWhole ends a round with a whole answer. ok is false if that has no message; it is then
+	// passed on unchanged.
+	EndWhole(body []byte) (t LoopTurn, ok bool)
+
+	// Continue drops the end of a round that another round follows, and passes on the text in it
+	// unless it is hidden.
+	Continue(next io.Writer) error
+	// DiscardRound discards the answer of this round, of which the client has got nothing, except
+	// for its usage.
+	DiscardRound()
+	// Finish writes the end of the answer: hidden events, the member "sidenote" unless vendor is nil,
+	// the end of the last round, and a comment unless it is "".
+	Finish(next io.Writer, vendor json.RawMessage, comment string) error
+	// Fail writes an event with the error in body or, if it has none, with one that says that the
+	// answer broke off.
+	Fail(next io.Writer, body []byte) error
+	// Whole returns the answer for the client, and whether it differs from the upstream's last
+	// answer. vendor becomes its member "sidenote" unless it is nil.
+	Whole(t *LoopTurn, vendor json.RawMessage) (body []byte, changed bool)
+	// ReplayWhole ends the rounds with the whole answer of an earlier round and returns the answer
+	// for the client.
+	ReplayWhole(body []byte) []byte
+
+	// ClientText returns the text that the client has got from all rounds when this one is finished.
+	ClientText() string
+	// Responses returns the id of the response that the client gets, and that of the last round; ""
+	// if unknown. Chat completions have none.
+	Responses() (client, last string)
+}
+
+// NewLoop returns a Loop for one request.
+func NewLoop(r LoopRules) Loop {
+	if r.API == chat.Responses {
+		return &responsesLoop{rules: r}
+	}
+	return &completionsLoop{rules: r}
+}
+
+// A completionsLoop is the Loop of chat completions.
+type completionsLoop struct {
 	rules LoopRules
 	round int
 	last  bool   // last round: calls of ours are no longer answered
@@ -199,11 +291,8 @@ type loopAnswer struct {
 	raw     []byte   // the same, unparsed
 }
 
-// NewLoop returns a Loop for one request.
-func NewLoop(r LoopRules) *Loop { return &Loop{rules: r} }
-
-// Begin starts a round. In the last one calls of ours are no longer answered.
-func (l *Loop) Begin(last bool) {
+// Begin implements Loop.
+func (l *completionsLoop) Begin(last bool) {
 	if l.now.usage != nil && !l.rules.LastUsage {
 		l.usage = sum(l.usage, l.now.usage)
 	}
@@ -216,11 +305,14 @@ func (l *Loop) Begin(last bool) {
 	}
 }
 
-// Rounds returns the number of rounds begun.
-func (l *Loop) Rounds() int { return l.round }
+// Rounds implements Loop.
+func (l *completionsLoop) Rounds() int { return l.round }
 
-// ClientText returns the text that the client has got from all rounds when this one is finished.
-func (l *Loop) ClientText() string {
+// Responses implements Loop.
+func (l *completionsLoop) Responses() (client, last string) { return "", "" }
+
+// ClientText implements Loop.
+func (l *completionsLoop) ClientText() string {
 	shown := l.shown + l.now.show.String()
 	if n := &l.now; n.says() {
 		shown += l.lead() + string(n.rest)
@@ -230,10 +322,10 @@ func (l *Loop) ClientText() string {
 
 // hides reports whether the text of this round is held until it is known that no other round
 // follows.
-func (l *Loop) hides() bool { return l.rules.HideText && !l.last }
+func (l *completionsLoop) hides() bool { return l.rules.HideText && !l.last }
 
 // take reserves memory.
-func (l *Loop) take(n int) error {
+func (l *completionsLoop) take(n int) error {
 	if l.rules.Take != nil && !l.rules.Take(n) {
 		return ErrNoLoopRoom
 	}
@@ -241,7 +333,7 @@ func (l *Loop) take(n int) error {
 }
 
 // turn returns the model's message of this round, which has ended.
-func (l *Loop) turn() LoopTurn {
+func (l *completionsLoop) turn() LoopTurn {
 	n := &l.now
 	n.endText()
 	t := LoopTurn{Text: n.text.String(), Finish: n.finish, Ended: !n.failed && (n.finish != "" || n.done != nil || n.body != nil), extra: n.extra, OurCalls: n.found}
@@ -279,7 +371,7 @@ func (n *loopAnswer) endText() {
 func newID() string { return "call_" + strings.ToLower(rand.Text()[:24]) }
 
 // lead returns the separator between the text of an earlier round and that of this one.
-func (l *Loop) lead() string {
+func (l *completionsLoop) lead() string {
 	if l.now.began || l.shown == "" || strings.HasSuffix(l.shown, "\n") {
 		return ""
 	}
@@ -287,7 +379,7 @@ func (l *Loop) lead() string {
 }
 
 // total returns the usage of the earlier rounds plus that of this one.
-func (l *Loop) total(usage []byte) []byte {
+func (l *completionsLoop) total(usage []byte) []byte {
 	if l.usage == nil {
 		return usage
 	}
@@ -296,7 +388,7 @@ func (l *Loop) total(usage []byte) []byte {
 
 // finished returns the finish reason for the client if it differs from the upstream's: "stop" in
 // place of "tool_calls" if the client got no calls. ok is false if it does not differ.
-func (l *Loop) finished() (reason []byte, ok bool) {
+func (l *completionsLoop) finished() (reason []byte, ok bool) {
 	n := &l.now
 	if n.finish != "tool_calls" || len(n.calls) == 0 {
 		return nil, false

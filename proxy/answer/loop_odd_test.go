@@ -167,7 +167,7 @@ func TestMessageInParts(t *testing.T) {
 	turn, err := l.EndStream(new(bytes.Buffer))
 	const want = `{"role":"assistant","content":[{"type":"thinking","thinking":"Hm."},{"type":"text","text":"I look."}],` +
 		`"tool_calls":[{"id":"c1","type":"function","function":{"name":"search_knowledge","arguments":"{}"}}]}`
-	if got := string(turn.Message()); err != nil || got != want {
+	if got := string(turn.Messages()[0]); err != nil || got != want {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -213,7 +213,7 @@ func FuzzStage(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if message := turn.Message(); !json.Valid(message) {
+			if message := turn.Messages()[0]; !json.Valid(message) {
 				t.Errorf("the message that goes up is %s", message)
 			}
 			if last == 0 && turn.Ended && turn.Continues() {
@@ -245,8 +245,8 @@ func FuzzWhole(f *testing.F) {
 			return
 		}
 		whole, changed := l.Whole(&turn, nil)
-		if !json.Valid(turn.Message()) || !json.Valid(whole) {
-			t.Errorf("%s, message %s", whole, turn.Message())
+		if !json.Valid(turn.Messages()[0]) || !json.Valid(whole) {
+			t.Errorf("%s, message %s", whole, turn.Messages()[0])
 		}
 		if len(turn.OurCalls) == 0 && (changed || !bytes.Equal(whole, body)) {
 			t.Errorf("%s became %s", body, whole)

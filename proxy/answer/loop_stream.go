@@ -5,12 +5,11 @@ import (
 	"io"
 )
 
-// Stage is an EventStage for this round's answer, which is a stream. From the finish reason on,
-// events are held until Finish or Continue.
-func (l *Loop) Stage(next io.Writer) io.Writer { return &stage{l, next} }
+// Stage implements Loop.
+func (l *completionsLoop) Stage(next io.Writer) io.Writer { return &stage{l, next} }
 
 type stage struct {
-	*Loop
+	*completionsLoop
 	next io.Writer
 }
 
@@ -128,7 +127,7 @@ func ended(event []byte) bool {
 	return bytes.HasSuffix(event, []byte("\n\n")) || bytes.HasSuffix(event, []byte("\n\r\n"))
 }
 
-func (l *Loop) keep(in *[][]byte, event []byte) error {
+func (l *completionsLoop) keep(in *[][]byte, event []byte) error {
 	if err := l.take(len(event)); err != nil {
 		return err
 	}

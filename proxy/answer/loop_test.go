@@ -110,7 +110,7 @@ func play(t TB, d answertest.Dialogue, w way) (client []byte, said [][]byte) {
 		if err := l.Continue(&out); err != nil {
 			t.Fatalf("%v", err)
 		}
-		messages = append(messages, turn.Message())
+		messages = append(messages, turn.Messages()[0])
 		for _, c := range turn.OurCalls {
 			messages = append(messages, json.RawMessage(fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"found"}`, c.ID)))
 		}

@@ -55,8 +55,8 @@ func TestCallsInParts(t *testing.T) {
 	write(answer.MarkEvents+event("a", `{"content":[`+thought+`]}`, ""), event("a", `{"content":[{"type":"text","text":"I look."},{"text":"<li","type":"text"}]}`, ""),
 		event("a", `{"content":[{"type":"text","text":"st/>"}]}`, ""), event("a", "{}", "stop"))
 	turn, err := l.EndStream(&out)
-	if err != nil || !turn.Continues() || string(turn.Message()) != sent {
-		t.Errorf("streamed: %+v, %v, %s", turn.OurCalls, err, turn.Message())
+	if err != nil || !turn.Continues() || string(turn.Messages()[0]) != sent {
+		t.Errorf("streamed: %+v, %v, %s", turn.OurCalls, err, turn.Messages()[0])
 	}
 	if err := l.Continue(&out); err != nil {
 		t.Fatal(err)
@@ -82,8 +82,8 @@ func TestCallsInParts(t *testing.T) {
 		return []byte(`{"choices":[{"message":{"role":"assistant","content":[` + parts + `]},"finish_reason":"stop"}]}`)
 	}
 	turn, ok := l.EndWhole(ans(thought + `,{"type":"text","text":"I look.<li"},{"type":"text","text":"st/>"}`))
-	if !ok || !turn.Continues() || string(turn.Message()) != sent {
-		t.Errorf("whole: %+v, %s", turn.OurCalls, turn.Message())
+	if !ok || !turn.Continues() || string(turn.Messages()[0]) != sent {
+		t.Errorf("whole: %+v, %s", turn.OurCalls, turn.Messages()[0])
 	}
 	l.Begin(true)
 	turn, _ = l.EndWhole(ans(thought + `,{"type":"text","text":"14."}`))

@@ -2,15 +2,13 @@ package answer
 
 import "strings"
 
-// DiscardRound discards the answer of this round, of which the client has got nothing, except for
-// its usage.
-func (l *Loop) DiscardRound() {
+// DiscardRound implements Loop.
+func (l *completionsLoop) DiscardRound() {
 	l.role, l.id, l.created, l.now = false, nil, nil, loopAnswer{usage: l.now.usage}
 }
 
-// HasOutput reports whether the model said anything in this round: text other than white space,
-// reasoning, a refusal, or a call.
-func (l *Loop) HasOutput() bool {
+// HasOutput implements Loop.
+func (l *completionsLoop) HasOutput() bool {
 	n := &l.now
 	if strings.TrimSpace(n.text.String()[min(n.blank, n.text.Len()):]) != "" || len(n.calls) > 0 {
 		return true
@@ -53,9 +51,8 @@ func (t *LoopTurn) Refusal() string {
 	return ""
 }
 
-// ReplayWhole ends the rounds with the whole answer of an earlier round and returns the answer for
-// the client.
-func (l *Loop) ReplayWhole(body []byte) []byte {
+// ReplayWhole implements Loop.
+func (l *completionsLoop) ReplayWhole(body []byte) []byte {
 	l.Begin(true)
 	t, ok := l.EndWhole(body)
 	if !ok {

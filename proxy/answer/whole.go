@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// EndWhole ends a round with a whole answer. ok is false if that has no message; it is then passed
-// on unchanged.
-func (l *Loop) EndWhole(body []byte) (t LoopTurn, ok bool) {
+// EndWhole implements Loop.
+func (l *completionsLoop) EndWhole(body []byte) (t LoopTurn, ok bool) {
 	n := &l.now
 	o, isObject := objectOf(body)
 	choices := elementsOf(o.get("choices"))
@@ -57,7 +56,7 @@ func (l *Loop) EndWhole(body []byte) (t LoopTurn, ok bool) {
 }
 
 // wholeParts reads content parts whose texts may contain calls.
-func wholeParts(l *Loop, raw []byte) {
+func wholeParts(l *completionsLoop, raw []byte) {
 	var texts strings.Builder
 	for _, part := range elementsOf(raw) {
 		if _, text, ok := textIn(part); ok {
@@ -70,7 +69,7 @@ func wholeParts(l *Loop, raw []byte) {
 }
 
 // wholeText reads the text of a whole answer.
-func wholeText(l *Loop, raw []byte) {
+func wholeText(l *completionsLoop, raw []byte) {
 	n := &l.now
 	text := textOf(raw)
 	if string(raw) == "null" {
@@ -87,9 +86,8 @@ func wholeText(l *Loop, raw []byte) {
 	}
 }
 
-// Whole returns the answer for the client, and whether it differs from the upstream's last answer.
-// vendor becomes its member "sidenote" unless it is nil.
-func (l *Loop) Whole(t *LoopTurn, vendor json.RawMessage) (body []byte, changed bool) {
+// Whole implements Loop.
+func (l *completionsLoop) Whole(t *LoopTurn, vendor json.RawMessage) (body []byte, changed bool) {
 	n := &l.now
 	if l.round == 1 && len(n.found) == 0 && len(n.calls) == len(t.ClientCalls) && vendor == nil {
 		return n.raw, false

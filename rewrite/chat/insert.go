@@ -30,6 +30,11 @@ func Insert(r *Request, n int, list []NewMessage) []Insertion {
 		}
 		text = list[i].Append(text)
 	}
+	return InsertJSON(r, n, text)
+}
+
+// InsertJSON is like Insert for elements in JSON, separated by commas.
+func InsertJSON(r *Request, n int, text []byte) []Insertion {
 	all := r.items()
 	switch {
 	case r.Body[r.list.Start] == '"':
@@ -44,10 +49,20 @@ func Insert(r *Request, n int, list []NewMessage) []Insertion {
 	case n == len(all):
 		return []Insertion{{all[n-1].End, append([]byte{','}, text...)}}
 	case n == 0:
-		return []Insertion{{r.list.Start + 1, append(text, ',')}}
+		return []Insertion{{r.list.Start + 1, elementBefore(text)}}
 	}
-	return []Insertion{{all[n].Start, append(text, ',')}}
+	return []Insertion{{all[n].Start, elementBefore(text)}}
 }
+
+// elementBefore returns elements to be inserted before another one.
+func elementBefore(text []byte) []byte { return append(text[:len(text):len(text)], ',') }
+
+// Append returns the JSON that appends elements, in JSON and separated by commas, to the list of
+// messages.
+func Append(r *Request, text []byte) []Insertion { return InsertJSON(r, len(r.items()), text) }
+
+// List returns the span of the list of messages or, of Responses, of the input.
+func (r *Request) List() Span { return r.list }
 
 // AfterSystem returns the index of the first element of the list of messages whose role is neither
 // system nor developer, or their number if there is none.

@@ -9,6 +9,7 @@ import (
 // request's own items, and what it keeps of the request.
 type History struct {
 	Previous     string // previous_response_id
+	PreviousAt   Span   // its value; zero if there is none
 	Conversation string // id of the conversation
 	Stored       bool   // store is not false
 	Truncates    bool   // truncation is auto: the oldest items are dropped where the window is too small
@@ -38,7 +39,9 @@ func (p *Parser) ofResponses(name string, k Kind) bool {
 	case name == "text" && k == KindObject:
 		p.textOptions()
 	case name == "previous_response_id" && k == KindString:
+		h.PreviousAt = Span{Start: p.i}
 		h.Previous = p.id()
+		h.PreviousAt.End = p.i
 	case name == "conversation" && k == KindString:
 		h.Conversation = p.id()
 	case name == "conversation" && k == KindObject:

@@ -37,12 +37,14 @@ func (k TurnKey) next(b []byte, m *message) (TurnKey, []byte) {
 
 // A History holds the earlier turns of a request that called tools.
 type History struct {
+	api   chat.API
 	body  []byte
 	turns []toolCallMessage
 	end   TurnKey // key after all messages
 }
 
-// A calling is an assistant message with tool calls, each of which is answered right after it.
+// A toolCallMessage is an assistant message with tool calls, each of which is answered right after
+// it. Of Responses it is the items from the model's first one to the last result.
 type toolCallMessage struct {
 	key     TurnKey
 	message chat.Span
@@ -52,6 +54,9 @@ type toolCallMessage struct {
 // ReadHistory reads the messages of a client's request. It takes time linear in the body's length
 // and never fails: malformed turns are not restored.
 func ReadHistory(r *chat.Request) *History {
+	if r.API == chat.Responses {
+		return readItems(r)
+	}
 	h := &History{body: r.Body, end: sha256.Sum256([]byte(turnSchema))}
 	var b []byte
 	var last toolCallMessage // if it has calls, its answers follow
@@ -99,6 +104,13 @@ type AppCall struct{ ID, Name, Arguments string }
 // KeyOfAnswer returns the key under which the next request will look for the answer to this one.
 // text and calls are those sent to the client.
 func (h *History) KeyOfAnswer(text string, calls []AppCall) TurnKey {
+	if h.api == chat.Responses {
+		ids := make([]string, len(calls))
+		for i := range calls {
+			ids[i] = calls[i].ID
+		}
+		return h.end.answering(ids)
+	}
 	m := message{role: roleAssistant, content: appendPart(nil, kindText, text)}
 	for _, c := range calls {
 		m.called = appendCall(m.called, c.ID, c.Name, c.Arguments)

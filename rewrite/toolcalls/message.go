@@ -90,6 +90,9 @@ func readContent(r *chat.Reader) (content []byte) {
 				r.Value()
 			}
 		})
+		if kind == "input_text" || kind == "output_text" { // of Responses
+			kind = kindText
+		}
 		content = appendPart(content, kind, text)
 	})
 	return content

@@ -3,6 +3,7 @@ package toolcalls
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
@@ -26,7 +27,8 @@ const (
 	Ambiguous   OfferReason = "ambiguous"   // its tools are not a list
 	Model       OfferReason = "model"       // according to the model table, the model refuses tools
 	Refused     OfferReason = "refused"     // the upstream refused them, now or earlier
-	OtherAPI    OfferReason = "api"         // it is no request for chat completions
+	Background  OfferReason = "background"  // the answer is not waited for
+	InText      OfferReason = "api"         // its model calls tools only in text, which is read in chat completions alone
 )
 
 // A Tool is the description of a tool for the model.
@@ -42,20 +44,17 @@ type OfferRequest struct {
 	Refusal  OfferReason // why no tools can be offered in addition; "" if they can
 	Logprobs bool        // it asks for logprobs
 	Effort   string      // the requested reasoning effort; "" if not set
+	req      *chat.Request
 	tools    chat.Span
 	kind     chat.Kind // of tools
 	empty    bool      // tools is null or an empty list
 	end      int       // offset of the brace that closes the body
-	last     int       // offset after the last message
 }
 
 // ReadOffer reads the body of a parsed request, which must be valid JSON without duplicate
 // members and have a message.
 func ReadOffer(req *chat.Request) OfferRequest {
-	if req.API != chat.Completions {
-		return OfferRequest{Refusal: OtherAPI}
-	}
-	r := OfferRequest{last: req.Messages[len(req.Messages)-1].End}
+	r := OfferRequest{req: req}
 	if req.Choices > 1 {
 		r.Refusal = Choices
 	}
@@ -69,7 +68,7 @@ func ReadOffer(req *chat.Request) OfferRequest {
 			r.kind, r.empty = kind, true
 			c.Array(func(int) {
 				r.empty = false
-				r.Names = append(r.Names, nameOf(c.Value()))
+				r.Names = append(r.Names, nameOf(req.API, c.Value()))
 			})
 			r.tools = chat.Span{Start: start, End: start + len(bytes.TrimRight(req.Body[start:c.Offset()], " \t\r\n"))}
 		case name == "tool_choice" && kind == chat.KindString:
@@ -81,10 +80,17 @@ func ReadOffer(req *chat.Request) OfferRequest {
 			r.refuse(Functions)
 			c.Value()
 		case name == "parallel_tool_calls" && kind != chat.KindNull:
-			asks = true
+			asks = asks || req.API == chat.Completions // of Responses it is a setting without tools, too
 			c.Value()
 		case name == "logprobs":
 			r.Logprobs = string(c.Value()) == "true"
+		case name == "top_logprobs" && req.API == chat.Responses:
+			n := string(c.Value())
+			r.Logprobs = n != "0" && n != "null"
+		case name == "background" && kind == chat.KindBool && req.API == chat.Responses:
+			if string(c.Value()) == "true" {
+				r.refuse(Background)
+			}
 		case name == "reasoning_effort" && kind == chat.KindString:
 			r.Effort = c.Text()
 		case name == "reasoning" && kind == chat.KindObject && r.Effort == "":
@@ -141,11 +147,16 @@ func (r *OfferRequest) refuse(why OfferReason) {
 	}
 }
 
-// nameOf returns the name of a tool of any type. It is in an object whose key is that type.
-func nameOf(tool []byte) (name string) {
+// nameOf returns the name of a tool of any type. In chat completions it is in an object whose key
+// is that type.
+func nameOf(api chat.API, tool []byte) (name string) {
 	c := chat.NewReader(tool)
 	c.Object(func(member string) {
-		if c.Kind() != chat.KindObject {
+		if api == chat.Responses && member == "name" && c.Kind() == chat.KindString {
+			name = c.Text()
+			return
+		}
+		if api == chat.Responses || c.Kind() != chat.KindObject {
 			c.Value()
 			return
 		}
@@ -182,11 +193,20 @@ func (r *OfferRequest) Tools(tools []Tool) rewrite.Edit {
 		Type string `json:"type"`
 		Tool `json:"function"`
 	}
+	type flat struct {
+		Type string `json:"type"`
+		Tool
+		Strict bool `json:"strict"` // false, as parameters may be omitted
+	}
 	var list []json.RawMessage
 	for _, t := range tools {
+		if r.req.API == chat.Responses {
+			list = append(list, encodeTools(flat{Type: "function", Tool: t}))
+			continue
+		}
 		list = append(list, encodeTools(function{"function", t}))
 	}
-	text := bytes.Join(unraw(list), []byte(","))
+	text := bytes.Join(Unraw(list), []byte(","))
 	e := rewrite.Edit{Name: EditTools, Offset: r.tools.End - 1}
 	switch {
 	case r.kind == chat.KindMissing:
@@ -202,12 +222,40 @@ func (r *OfferRequest) Tools(tools []Tool) rewrite.Edit {
 	return e
 }
 
-// Messages returns the edit that appends messages, at least one, each a JSON object.
-func (r *OfferRequest) Messages(list []json.RawMessage) rewrite.Edit {
-	return rewrite.Edit{Name: EditMessages, Offset: r.last, Insert: rewrite.EditText{[]byte(","), bytes.Join(unraw(list), []byte(","))}}
+// Messages adds to the edits of a request those that append messages or items, at least one, each a
+// JSON object. In a conversation that the upstream holds they replace the input, which is already
+// part of it.
+func (r *OfferRequest) Messages(edits []rewrite.Edit, list []json.RawMessage) []rewrite.Edit {
+	text := bytes.Join(Unraw(list), []byte(","))
+	if r.req.History.Conversation != "" {
+		at := r.req.List()
+		edits = slices.DeleteFunc(edits, func(e rewrite.Edit) bool { return e.Offset >= at.Start && e.Offset < at.End })
+		return append(edits, rewrite.Edit{Name: EditMessages, Offset: at.Start, Delete: at.End - at.Start, Insert: rewrite.EditText{[]byte("["), text, []byte("]")}})
+	}
+	for _, in := range chat.Append(r.req, text) {
+		edits = append(edits, rewrite.Edit{Name: EditMessages, Offset: in.Offset, Insert: rewrite.EditText{in.Text}})
+	}
+	return edits
 }
 
-func unraw(list []json.RawMessage) [][]byte {
+// Result returns the message or item with the result of the call with that id.
+func (r *OfferRequest) Result(id, content string) json.RawMessage {
+	if r.req.API == chat.Responses {
+		return encodeTools(struct {
+			Type   string `json:"type"`
+			ID     string `json:"call_id"`
+			Output string `json:"output"`
+		}{"function_call_output", id, content})
+	}
+	return encodeTools(struct {
+		Role    string `json:"role"`
+		ID      string `json:"tool_call_id"`
+		Content string `json:"content"`
+	}{"tool", id, content})
+}
+
+// Unraw returns list as byte slices.
+func Unraw(list []json.RawMessage) [][]byte {
 	all := make([][]byte, len(list))
 	for i := range list {
 		all[i] = list[i]

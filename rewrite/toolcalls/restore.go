@@ -1,5 +1,7 @@
 package toolcalls
 
+import "sidenote/rewrite/chat"
+
 // An Insertion is a text to insert at an offset of the body.
 type Insertion struct {
 	Offset int
@@ -15,7 +17,7 @@ type Insertion struct {
 func (h *History) Restore(found []*Turn) (insertions []Insertion, restored []*Turn) {
 	for i, t := range found {
 		at := &h.turns[i]
-		if t == nil || t.check() != nil || !t.fits(at) {
+		if t == nil || t.API != h.api || t.check() != nil || !t.fits(at) {
 			continue
 		}
 		insertions = append(insertions, t.insertions(at)...)
@@ -27,6 +29,9 @@ func (h *History) Restore(found []*Turn) (insertions []Insertion, restored []*Tu
 // fits reports whether the positions of a valid turn's calls exist among the client's calls, and
 // whether their ids differ.
 func (t *Turn) fits(at *toolCallMessage) bool {
+	if t.API == chat.Responses {
+		return t.fitsItems(at)
+	}
 	if n := len(t.Calls); n > 0 && t.Calls[n-1].At >= n+len(at.calls) {
 		return false
 	}

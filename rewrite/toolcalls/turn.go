@@ -12,7 +12,12 @@ import (
 // A Turn is the part that the client did not see of an assistant message with tool calls: the
 // calls of Sidenote's tools, and the rounds before it that called nothing else. One of the two
 // may be missing.
+//
+// In the Responses API a message's place is taken by output items: Before are items of earlier
+// rounds that the client did not get, Calls is empty, and Results are calls and their results, which
+// come after the client's.
 type Turn struct {
+	API chat.API
 	// Before are complete messages preceding the message: assistant messages that call Sidenote's
 	// tools, each followed by the tool messages or, if it calls in its text, by a user message
 	// with the results. They omit text that was shown to the client, since it is in the client's
@@ -39,12 +44,12 @@ type HistoryCall struct {
 const MaxTurnSize = 256 << 10
 
 // encoding is the version of the encoding. Increment it when the format of Encode changes.
-const encoding = 2
+const encoding = 3
 
 // Encode returns the turn encoded for a store. The error is ErrTooLarge, or says why the turn
 // could never be restored.
 //
-//	version (1 byte), NextID, the lists Before, Calls, Results, and Sources
+//	version and API (1 byte each), NextID, the lists Before, Calls, Results, and Sources
 //
 // Numbers are uvarints. Lists and JSON texts are preceded by their lengths, and the text of a
 // call by At.
@@ -52,7 +57,7 @@ func (t *Turn) Encode() ([]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	b := binary.AppendUvarint([]byte{encoding}, uint64(max(t.NextID, 0)))
+	b := binary.AppendUvarint([]byte{encoding, byte(t.API)}, uint64(max(t.NextID, 0)))
 	b = appendList(b, t.Before)
 	b = binary.AppendUvarint(b, uint64(len(t.Calls)))
 	for _, c := range t.Calls {
@@ -93,11 +98,11 @@ var errEncoding = errors.New("not an encoded turn of this version")
 // DecodeTurn decodes the result of Encode. The turn points into b. It returns an error if b is
 // anything else.
 func DecodeTurn(b []byte) (*Turn, error) {
-	if len(b) == 0 || len(b) > MaxTurnSize || b[0] != encoding {
+	if len(b) < 2 || len(b) > MaxTurnSize || b[0] != encoding || b[1] > byte(chat.Responses) {
 		return nil, errEncoding
 	}
-	d := decoder{b: b[1:]}
-	t := &Turn{NextID: d.number()}
+	d := decoder{b: b[2:]}
+	t := &Turn{API: chat.API(b[1]), NextID: d.number()}
 	t.Before = d.list()
 	for n := d.count(); n > 0 && !d.failed; n-- {
 		t.Calls = append(t.Calls, HistoryCall{At: d.number(), JSON: d.text()})
@@ -166,6 +171,9 @@ var (
 
 // check returns an error if the turn cannot be restored.
 func (t *Turn) check() error {
+	if t.API == chat.Responses {
+		return t.checkItems()
+	}
 	if len(t.Before)+len(t.Calls) == 0 {
 		return errEmpty
 	}

@@ -24,11 +24,13 @@ type Upstream struct {
 	t        TB
 	dialogue Dialogue
 	habit    Habit
+	items    ItemHabit // of the Responses API
 	waiting  chan struct{}
 	left     chan struct{}
 
 	mu       sync.Mutex
 	requests [][]byte
+	kept     map[string][]json.RawMessage // the items of conversations and of the turns up to a response, by id
 }
 
 // TB is the part of testing.TB that an Upstream needs.
@@ -43,8 +45,19 @@ type TB interface {
 // the test. An answer that was never requested fails the test too.
 func Start(t TB, d Dialogue, h Habit) *Upstream {
 	t.Helper()
-	n := len(d.Answers)
-	u := &Upstream{t: t, dialogue: d, habit: h, waiting: make(chan struct{}, n), left: make(chan struct{}, n)}
+	return start(t, &Upstream{t: t, dialogue: d, habit: h})
+}
+
+// StartResponses is Start for an upstream of the Responses API, which keeps conversations.
+func StartResponses(t TB, d Dialogue, h ItemHabit) *Upstream {
+	t.Helper()
+	return start(t, &Upstream{t: t, dialogue: d, items: h, kept: map[string][]json.RawMessage{}})
+}
+
+func start(t TB, u *Upstream) *Upstream {
+	t.Helper()
+	d, n := u.dialogue, len(u.dialogue.Answers)
+	u.waiting, u.left = make(chan struct{}, n), make(chan struct{}, n)
 	u.Waiting, u.Left = u.waiting, u.left
 	server := httptest.NewServer(u)
 	u.URL = server.URL
@@ -87,7 +100,11 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		} `json:"stream_options"`
 	}{}
 	err = json.Unmarshal(body, &request)
-	if err == nil {
+	switch {
+	case err != nil:
+	case u.kept != nil:
+		err = u.keep(n, body)
+	default:
 		err = toolcallstest.Check(body)
 	}
 	if err == nil && n > len(u.dialogue.Answers) {
@@ -98,12 +115,60 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	s := sending{u.dialogue.Answers[n-1], u.habit, n, request.Model}
-	if request.Stream && s.Status == 0 {
-		u.stream(w, r, &s, request.StreamOptions.IncludeUsage)
+	a := u.dialogue.Answers[n-1]
+	s := sending{a, u.habit, n, request.Model}
+	events, whole := func() [][]byte { return s.events(request.StreamOptions.IncludeUsage) }, s.whole
+	if u.kept != nil {
+		s := responding{Answer: a, habit: u.items, n: n, model: request.Model}
+		events, whole = s.events, s.whole
+	}
+	if request.Stream && a.Status == 0 {
+		u.stream(w, r, &a, events())
 		return
 	}
-	u.answer(w, r, &s)
+	u.answer(w, r, &a, whole)
+}
+
+// keep keeps the items of a Responses request and of its answer, and checks them together with
+// those before.
+func (u *Upstream) keep(n int, body []byte) error {
+	var request struct {
+		Input        json.RawMessage
+		Previous     string `json:"previous_response_id"`
+		Conversation string
+		Store        *bool
+	}
+	if err := json.Unmarshal(body, &request); err != nil {
+		return err
+	}
+	input := []json.RawMessage{fmt.Appendf(nil, `{"role":"user","content":%s}`, request.Input)}
+	if request.Input[0] == '[' {
+		input = nil
+		if err := json.Unmarshal(request.Input, &input); err != nil {
+			return err
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before, known := u.kept[request.Previous+request.Conversation]
+	if request.Previous != "" && !known {
+		return fmt.Errorf("previous response with id %q not found", request.Previous)
+	}
+	all := slices.Concat(before, input)
+	if err := toolcallstest.CheckItems(all); err != nil || n > len(u.dialogue.Answers) {
+		return err
+	}
+	s := responding{Answer: u.dialogue.Answers[n-1], habit: u.items, n: n}
+	for _, item := range s.items() {
+		all = append(all, encode(item))
+	}
+	if request.Conversation != "" {
+		u.kept[request.Conversation] = all
+	}
+	if request.Store == nil || *request.Store {
+		u.kept[fmt.Sprintf("resp_%d", n)] = all
+	}
+	return nil
 }
 
 // refuse answers with an error in OpenAI's format.
@@ -114,7 +179,7 @@ func refuse(w http.ResponseWriter, err error) {
 }
 
 // answer sends a whole answer or an error.
-func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, s *sending) {
+func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, s *Answer, whole func() []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	if s.Wait {
 		u.wait(r)
@@ -122,7 +187,7 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, s *sending) {
 	}
 	body := []byte(s.Body)
 	if s.Status == 0 {
-		s.Status, body = http.StatusOK, s.whole()
+		s.Status, body = http.StatusOK, whole()
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 	w.WriteHeader(s.Status)
@@ -134,9 +199,9 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, s *sending) {
 }
 
 // stream sends an answer as a stream, flushing each event.
-func (u *Upstream) stream(w http.ResponseWriter, r *http.Request, s *sending, includeUsage bool) {
+func (u *Upstream) stream(w http.ResponseWriter, r *http.Request, s *Answer, events [][]byte) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	for _, event := range s.events(includeUsage) {
+	for _, event := range events {
 		fmt.Fprintf(w, "%s", event)
 		w.(http.Flusher).Flush()
 	}
