@@ -32,6 +32,7 @@ upstreams: {service: {base_url: %s, api_key: {env: SERVICE_KEY}}}
 embeddings: {upstream: service, model: stub, batch: 4}
 knowledge: {docs: {path: docs, embed: true}}
 prices: [{match: stub, input: 20, output: 0}]
+policies: {default: {retrieval: {deadline: 3s}}} # the search by words ends well before it, whatever else runs
 state: state
 `, newRecorder(t).URL, service.URL))
 	return filepath.Join(dir, "c.yaml"), docs, state
