@@ -121,6 +121,7 @@ func (a *account) keepRounds(r *Rounds) {
 		link.Last = last
 	}
 	link.Results = r.pending
+	a.chain.kept = true
 	a.keepLink(client, &link)
 }
 

@@ -113,6 +113,10 @@ func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 		}
 		r.unseen = append(r.unseen, call, inText(calls, false))
 	}
+	if r.Offer.req.History.Conversation != "" { // it has everything else already
+		r.messages = results
+		return true
+	}
 	r.messages = append(append(r.messages, t.Messages()...), results...)
 	return true
 }
