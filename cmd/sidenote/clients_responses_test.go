@@ -46,7 +46,7 @@ var responsesClients = map[string][]responsesClient{
 		{"openai", bothWaysOfAsking, rainyAnswer, 2, true, false},
 		{"parsed", bothWaysOfAsking, parsedAnswer, 1, true, false},
 		{"agents", bothWaysOfAsking, rainyAnswer, 2, true, false},
-		{"pydantic-ai", bothWaysOfAsking, rainyAnswer, 2, false, false},
+		{"pydantic-ai", bothWaysOfAsking, rainyAnswer, 2, true, false},
 		{"codex", []string{"stream"}, shellAnswer, 2, false, true},
 	},
 	"javascript": {

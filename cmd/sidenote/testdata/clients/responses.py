@@ -113,7 +113,7 @@ def with_pydantic_ai():
     parts = [p for m in result.all_messages() for p in m.parts]
     calls = [call(p.tool_name, p.args) for p in parts if p.part_kind == "tool-call"]
     usage = result.usage() if callable(result.usage) else result.usage
-    return text, calls, usage.total_tokens, None
+    return text, calls, usage.total_tokens, [s.title for c in parts[-1].citations or [] for s in c.sources]
 
 
 def with_codex():
