@@ -101,6 +101,14 @@ func (a *account) keepChain(piece []byte) {
 	a.keepLink(id, &c.link)
 }
 
+// beginStage makes keepChain read the answer to another request. Only the last stage's response is
+// the client's.
+func (a *account) beginStage(last bool) {
+	if c := a.chain; c != nil {
+		c.kept, c.id = !last, answer.ResponseID{Stream: c.id.Stream}
+	}
+}
+
 // keepLink keeps this turn under its conversation or, without one, under the id of its response.
 func (a *account) keepLink(id string, l *cache.Link) {
 	if c := a.chain; c.conversation+id != "" {

@@ -19,6 +19,7 @@ import (
 	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
+	"sidenote/retrieval"
 	"sidenote/rewrite/goldentest"
 )
 
@@ -95,8 +96,14 @@ func flat(tool any) any {
 // playResponses plays a dialogue whose request is of the Responses API.
 func playResponses(t *testing.T, d answertest.Dialogue, h answertest.ItemHabit, stream bool) played {
 	t.Helper()
+	return playResponsesWith(t, d, h, stream, nil, func(base string) proxy.Config { return toolsOf(t, d, base) })
+}
+
+// playResponsesWith plays a dialogue with the configuration for an upstream and a retriever.
+func playResponsesWith(t *testing.T, d answertest.Dialogue, h answertest.ItemHabit, stream bool, r retrieval.Retriever, config func(base string) proxy.Config) played {
+	t.Helper()
 	u := answertest.StartResponses(t, d, h)
-	g := start(t, toolsOf(t, d, u.URL), nil)
+	g := start(t, config(u.URL), r)
 	body := bytes.TrimSpace(d.Request)
 	if stream {
 		body = append([]byte(`{"stream":true,`), body[1:]...)

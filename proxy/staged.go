@@ -154,7 +154,7 @@ func (x *exchange) endInStages(end stageEnd) error {
 		x.endStages()
 		body := x.checker.Whole(g.Body)
 		if g.req.Stream {
-			body = stageEvents(body, g.tellsUsage(), string(report.AppendClosing(nil, &x.report)))
+			body = g.loop.Events(body, g.tellsUsage(), string(report.AppendClosing(nil, &x.report)))
 		}
 		x.answerItself(body, g.req.Stream)
 		return nil
@@ -188,6 +188,7 @@ func (x *exchange) sendInstead(bare bool) error {
 // the sources, because none help.
 func (x *exchange) instead(bare bool) ([]rewrite.Edit, error) {
 	g, res := x.staging, &x.report.Rewrite
+	x.beginStage(true)
 	x.settleStage()
 	if x.metered = g.metered; x.metered != nil && !g.lowered { // else the answer's limit is fitted already
 		if err := x.measure(g.body); err != nil {
@@ -228,6 +229,7 @@ func (x *exchange) callStage(ctx context.Context, c *stageCall) (*transport.Answ
 		}
 		x.outgoing = rewrite.EditPieces(x.outgoing[:0], g.body, x.allEdits(edits))
 	} else {
+		x.beginStage(c.Last)
 		if c.Stage.Upstream != "" {
 			to = x.setup.upstreams[c.Stage.Upstream]
 		}
@@ -331,7 +333,7 @@ func (x *exchange) demandOfStage(c *stageCall) Demand {
 	if x.metered == nil {
 		return of
 	}
-	req, err := chat.Completions.Parse(c.Body)
+	req, err := x.staging.req.API.Parse(c.Body)
 	if err != nil {
 		panic("BUG: the request of a stage is none: " + err.Error())
 	}
@@ -377,13 +379,14 @@ func (x *exchange) fewerSources(answer *transport.Answer) (sources []byte, ok bo
 // optionalParams are the parameters that a stage can do without.
 var optionalParams = [...]string{
 	"temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "logit_bias", "seed",
-	"max_tokens", "max_completion_tokens", "reasoning_effort", "reasoning", "verbosity", "thinking", "enable_thinking", "chat_template_kwargs",
+	"max_tokens", "max_completion_tokens", "max_output_tokens", "reasoning_effort", "reasoning", "verbosity", "thinking", "enable_thinking", "chat_template_kwargs",
 	"stream_options", "prediction", "service_tier", "store", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 }
 
 const (
 	maxTokens     = "max_tokens"
 	maxCompletion = "max_completion_tokens"
+	maxOutput     = "max_output_tokens"
 )
 
 // modelKey returns the key for the remembered refusals of a stage's model.
@@ -418,10 +421,10 @@ func (x *exchange) mayOmit(c *stageCall, name string) bool {
 		return true
 	case name == "temperature":
 		return c.Stage.Temperature != nil
-	case name == maxTokens, name == maxCompletion:
+	case name == maxTokens, name == maxCompletion, name == maxOutput:
 		return c.Stage.MaxTokens > 0 || x.metered != nil
 	}
-	return name == "reasoning_effort" && c.Model.LowEffort() != ""
+	return name == staged.EffortParam(x.staging.req.API) && c.Model.LowEffort() != ""
 }
 
 // stageRefused reports whether an answer rejects an optional parameter of its call. adaptStage removes
@@ -441,7 +444,7 @@ func (x *exchange) stageRefused(c *stageCall, answer *transport.Answer) bool {
 		}
 	}
 	refusal, ok := services.RefusedParam(answer.Status(), body, sent...)
-	if !ok || x.metered != nil && (refusal.Param == maxTokens || refusal.Param == maxCompletion) && refusal.Instead == "" {
+	if !ok || x.metered != nil && (refusal.Param == maxTokens || refusal.Param == maxCompletion || refusal.Param == maxOutput) && refusal.Instead == "" {
 		return false // limits need a cap on the answer
 	}
 	x.server.refused.Add(x.modelKey(c), refusal)

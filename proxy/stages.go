@@ -77,7 +77,7 @@ func (x *exchange) newStageRun(req *staged.Request, strip []rewrite.Edit, source
 	never := func(string) bool { return false }
 	settings := &x.policy.Stages
 	r := &stageRun{x: x, settings: settings, req: req, strip: strip, chain: settings.Chain, deadline: time.Now().Add(settings.Timeout), wait: func(do func()) { do() }}
-	r.loop = answer.NewLoop(answer.LoopRules{Ours: never, MayStartOurs: never, HideText: true, LastUsage: settings.LastUsage, Take: r.take})
+	r.loop = answer.NewLoop(answer.LoopRules{API: req.API, Ours: never, MayStartOurs: never, HideText: true, LastUsage: settings.LastUsage, Take: r.take})
 	in := staged.Inputs{Question: req.Question, Context: sources}
 	if r.chain.Uses(staged.PlaceHistory) {
 		in.History = req.History(x.setup.rewriter.Models.Model(req.Model).Counter)
@@ -198,7 +198,7 @@ func (r *stageRun) remembered(c *stageCall, f *flight) (ans []byte, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	turn, ok := answer.NewLoop(answer.LoopRules{Ours: func(string) bool { return false }}).EndWhole(ans)
+	turn, ok := answer.NewLoop(answer.LoopRules{API: r.req.API, Ours: func(string) bool { return false }}).EndWhole(ans)
 	output := ""
 	if ok {
 		output = said(&turn)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -238,18 +237,8 @@ func (s *stageStream) end(end stageEnd) error {
 
 // whole writes a complete answer as events.
 func (s *stageStream) whole(body []byte) error {
-	s.out.Write(stageEvents(body, s.usage, s.x.closeStages()))
+	s.out.Write(s.loop.Events(body, s.usage, s.x.closeStages()))
 	return s.out.Flush()
-}
-
-// stageEvents returns a complete answer as a stream that ends with comment. usage reports whether
-// it includes usage.
-func stageEvents(body []byte, usage bool, comment string) []byte {
-	var b bytes.Buffer
-	b.Write(answer.LoopEvents(body, usage))
-	_ = answer.EventComment(&b, comment) // a bytes.Buffer never fails
-	b.WriteString(answer.LoopDone)
-	return b.Bytes()
 }
 
 // instead sends the request without stages and relays its answer.

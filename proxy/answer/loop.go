@@ -230,6 +230,9 @@ type Loop interface {
 	// Whole returns the answer for the client, and whether it differs from the upstream's last
 	// answer. vendor becomes its member "sidenote" unless it is nil.
 	Whole(t *LoopTurn, vendor json.RawMessage) (body []byte, changed bool)
+	// Events converts a whole answer into a stream with a comment near its end. usage includes the
+	// usage.
+	Events(body []byte, usage bool, comment string) []byte
 	// ReplayWhole ends the rounds with the whole answer of an earlier round and returns the answer
 	// for the client.
 	ReplayWhole(body []byte) []byte

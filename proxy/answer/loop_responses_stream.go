@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -311,4 +312,59 @@ func (l *responsesLoop) Fail(next io.Writer, body []byte) error {
 		return err
 	}
 	return EventData(next, event.json())
+}
+
+// Events implements Loop. The stream has the events of a text that came in one piece.
+func (l *responsesLoop) Events(body []byte, _ bool, comment string) []byte {
+	o, _ := objectOf(body)
+	var b bytes.Buffer
+	number := 0
+	event := func(name string, members object) {
+		e := append(object{{"type", quote(name)}, {"sequence_number", strconv.AppendInt(nil, int64(number), 10)}}, members...)
+		number++
+		b.WriteString("event: " + name + "\n")
+		_ = EventData(&b, e.json()) // a bytes.Buffer never fails
+	}
+	begun := slices.Clone(o)
+	begun.set("output", []byte("[]"))
+	begun.set("status", []byte(`"in_progress"`))
+	begun.set("usage", []byte("null"))
+	event("response.created", object{{"response", begun.json()}})
+	event("response.in_progress", object{{"response", begun.json()}})
+	for i, raw := range elementsOf(o.get("output")) {
+		item, _ := objectOf(raw)
+		index := member{"output_index", strconv.AppendInt(nil, int64(i), 10)}
+		parts := elementsOf(item.get("content"))
+		first := slices.Clone(item)
+		if parts != nil {
+			first.set("content", []byte("[]"))
+		}
+		event("response.output_item.added", object{index, {"item", first.json()}})
+		for n, part := range parts {
+			p, _ := objectOf(part)
+			at := object{{"item_id", quote(item.text("id"))}, index, {"content_index", strconv.AppendInt(nil, int64(n), 10)}}
+			kind, text := p.text("type"), "text"
+			if kind == "refusal" {
+				text = "refusal"
+			}
+			empty := slices.Clone(p)
+			empty.set(text, []byte(`""`))
+			event("response.content_part.added", append(slices.Clone(at), member{"part", empty.json()}))
+			if value := p.get(text); kind == "output_text" || kind == "refusal" {
+				event("response."+kind+".delta", append(slices.Clone(at), member{"delta", value}))
+				event("response."+kind+".done", append(slices.Clone(at), member{text, value}))
+			}
+			event("response.content_part.done", append(slices.Clone(at), member{"part", part}))
+		}
+		event("response.output_item.done", object{index, {"item", raw}})
+	}
+	if comment != "" {
+		_ = EventComment(&b, comment)
+	}
+	name := "response.completed"
+	if o.text("status") == "incomplete" {
+		name = "response.incomplete"
+	}
+	event(name, object{{"response", body}})
+	return b.Bytes()
 }

@@ -1,6 +1,9 @@
 package answer
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // DiscardRound implements Loop.
 func (l *completionsLoop) DiscardRound() {
@@ -43,6 +46,14 @@ func (t *LoopTurn) MessageText() string {
 
 // Refusal returns the model's refusal; "" if there is none.
 func (t *LoopTurn) Refusal() string {
+	for _, i := range t.items {
+		o, _ := objectOf(i.raw)
+		for _, part := range elementsOf(o.get("content")) {
+			if p, _ := objectOf(part); p.text("type") == "refusal" {
+				return p.text("refusal")
+			}
+		}
+	}
 	for _, e := range t.extra {
 		if e.name == "refusal" {
 			return textOf(e.json())
@@ -65,9 +76,16 @@ func (l *completionsLoop) ReplayWhole(body []byte) []byte {
 	return body
 }
 
-// LoopEvents converts a whole answer into stream events: for each choice its message and finish
-// reason, then the usage if usage is set. The event [DONE] is not included.
-func LoopEvents(body []byte, usage bool) []byte {
+// Events implements Loop.
+func (l *completionsLoop) Events(body []byte, usage bool, comment string) []byte {
+	b := bytes.NewBuffer(completionEvents(body, usage))
+	_ = EventComment(b, comment) // a bytes.Buffer never fails
+	return append(b.Bytes(), "data: [DONE]\n\n"...)
+}
+
+// completionEvents returns events for each choice with its message and finish reason, then the
+// usage if usage is set.
+func completionEvents(body []byte, usage bool) []byte {
 	o, _ := objectOf(body)
 	head := object{}
 	for _, m := range o {
@@ -106,6 +124,3 @@ func LoopEvents(body []byte, usage bool) []byte {
 	}
 	return events
 }
-
-// LoopDone is the event that ends a stream.
-const LoopDone = "data: [DONE]\n\n"

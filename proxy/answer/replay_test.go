@@ -29,7 +29,7 @@ func TestEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		events := append(answer.LoopEvents(whole, asked), answer.LoopDone...)
+		events := answer.NewLoop(answer.LoopRules{}).Events(whole, asked, "x")
 		stream := ssestream.NewStream[openai.ChatCompletionChunk](ssestream.NewDecoder(&http.Response{
 			Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(bytes.NewReader(events)),
 		}), nil)

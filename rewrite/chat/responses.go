@@ -226,6 +226,11 @@ func (r *Request) items() []Span {
 	return r.Messages
 }
 
+// HasReasoning reports whether the list of messages has items with reasoning.
+func HasReasoning(r *Request) bool {
+	return r.API == Responses && slices.ContainsFunc(r.items(), func(at Span) bool { return r.listed(at) == "reasoning" })
+}
+
 // listed returns the kind of an element of the list of messages as far as insertions depend on it:
 // the role of a message, "reasoning", "call", "output", or "" for everything else.
 func (r *Request) listed(element Span) (kind string) {

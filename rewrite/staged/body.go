@@ -39,10 +39,17 @@ func (r *Request) Body(dst []byte, c Call) []byte {
 		b.add("temperature", []byte(t))
 	}
 	if e := b.effort(); e != "" {
-		b.add(fieldEffort, quoted(e))
+		if b.responses() {
+			b.add("reasoning", append(append([]byte(`{"effort":`), quoted(e)...), '}'))
+		} else {
+			b.add(fieldEffort, quoted(e))
+		}
 	}
 	if name, n := b.limit(); n > 0 {
 		b.add(name, strconv.AppendInt(nil, int64(n), 10))
+	}
+	if b.responses() && !b.call.Last {
+		b.add("store", []byte("false"))
 	}
 	return append(b.body, '}')
 }
@@ -76,9 +83,20 @@ func (b *builder) member(m *member) {
 		return
 	}
 	switch m.name {
-	case "messages":
+	case "messages", "input":
+		if (m.name == "input") != b.responses() {
+			b.add(m.name, m.value)
+			break
+		}
 		b.name(m.name)
 		b.body = b.messages(b.body)
+	case "instructions":
+		if b.responses() && b.req.instructions.End > 0 {
+			b.name(m.name)
+			b.body = b.stripped(b.body, b.req.instructions)
+			break
+		}
+		b.add(m.name, m.value)
 	case "model":
 		value := m.value
 		if own := b.call.Stage.Model; own != "" {
@@ -90,17 +108,21 @@ func (b *builder) member(m *member) {
 		if b.temperature() == "" && !(b.fixedTemperature() && b.call.Stage.Model != "") {
 			b.add(m.name, m.value)
 		}
-	case "stream", "stream_options", "prediction", "store":
+	case "stream", "stream_options", "prediction", "store", "include":
 		if b.call.Last {
 			b.add(m.name, m.value)
 		}
-	case "stop", "response_format", "verbosity":
+	case "stop", "response_format", "verbosity", "text":
 		if b.answers() {
 			b.add(m.name, m.value)
 		}
-	case "max_tokens", "max_completion_tokens": // see limit
+	case "max_tokens", "max_completion_tokens", "max_output_tokens": // see limit
 	case "sidenote", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call":
-	case fieldEffort:
+	case fieldEffort, "reasoning":
+		if m.name == fieldEffort && b.responses() || m.name == "reasoning" && !b.responses() {
+			b.add(m.name, m.value)
+			break
+		}
 		if b.call.Stage.Model == "" || b.call.Model.Reasoning != tokens.ReasoningNone { // otherwise it was meant for another model
 			b.hasEffort = true
 			b.add(m.name, m.value)
@@ -110,9 +132,20 @@ func (b *builder) member(m *member) {
 	}
 }
 
+// EffortParam returns the member of a request with the reasoning effort.
+func EffortParam(api chat.API) string {
+	if api == chat.Responses {
+		return "reasoning"
+	}
+	return fieldEffort
+}
+
+// responses reports whether the request is one of the Responses API.
+func (b *builder) responses() bool { return b.req.API == chat.Responses }
+
 // leavesOut reports whether a member is omitted because the model refuses it.
 func (b *builder) leavesOut(name string) bool {
-	return slices.Contains(b.call.Without, name) && name != "messages" && name != "model"
+	return slices.Contains(b.call.Without, name) && name != "messages" && name != "input" && name != "model"
 }
 
 // fixedTemperature reports whether the model accepts only its own temperature, as do those that
@@ -124,7 +157,7 @@ func (b *builder) fixedTemperature() bool {
 // effort returns the reasoning effort to add: low for stages that do not answer, if the model
 // accepts it and the request does not set it; else "".
 func (b *builder) effort() string {
-	if b.answers() || b.hasEffort || b.leavesOut(fieldEffort) {
+	if b.answers() || b.hasEffort || b.leavesOut(EffortParam(b.req.API)) {
 		return ""
 	}
 	return b.call.Model.LowEffort()
@@ -159,6 +192,9 @@ func (b *builder) limit() (name string, n int) {
 	old, renamed := b.req.Limits.MaxTokens.N, b.req.Limits.MaxCompletionTokens.N
 	if b.call.Model.CompletionCap || renamed > 0 && old == 0 && b.call.Stage.Model == "" {
 		name = "max_completion_tokens"
+	}
+	if b.responses() {
+		name, old, renamed = "max_output_tokens", b.req.Limits.MaxOutputTokens.N, 0
 	}
 	for _, theirs := range [...]int{old, renamed} {
 		if theirs > 0 && (n == 0 || b.answers() && theirs < n) {

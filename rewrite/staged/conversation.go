@@ -22,6 +22,9 @@ type turn struct{ role, text string }
 func turnAt(req *chat.Request, n int) (t turn) {
 	var texts []string
 	m := chat.NewReader(req.Messages[n].Of(req.Body))
+	if m.Kind() == chat.KindString {
+		return turn{chat.RoleOf(req, n), m.Text()}
+	}
 	m.Object(func(name string) {
 		switch {
 		case name == "role":

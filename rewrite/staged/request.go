@@ -15,6 +15,8 @@ type Request struct {
 	members   []member // members of the body's top object
 	operators []operator
 	asked     int // index of the message with the question; -1 if none
+
+	instructions chat.Span // of a Responses request; zero if it has none
 }
 
 // An operator is a system or developer message.
@@ -33,9 +35,6 @@ type member struct {
 // Read reads a request, which must be valid JSON.
 func Read(req *chat.Request) *Request {
 	r := &Request{Request: req, members: make([]member, 0, 8), asked: -1}
-	if req.API != chat.Completions {
-		return r
-	}
 	if limits, err := chat.ReadLimits(req.Body); err == nil {
 		r.Limits = limits
 	}
@@ -44,9 +43,14 @@ func Read(req *chat.Request) *Request {
 		kind := body.Kind()
 		r.members = append(r.members, member{name, kind, body.Value()})
 	})
+	list := req.List()
 	for n, span := range req.Messages {
 		switch role := chat.RoleOf(req, n); role {
 		case "system", "developer":
+			if span.Start < list.Start || span.End > list.End { // instructions, which stay where they are
+				r.instructions = span
+				continue
+			}
 			r.operators = append(r.operators, operator{span, role})
 		case "user":
 			r.asked = n

@@ -16,7 +16,9 @@ const (
 	Attachments Reason = "attachments"  // its messages contain images, audio or files
 	NoQuestion  Reason = "no-question"  // its last message is not a user's text
 	BadLimits   Reason = "limits"       // its limits are invalid
-	OtherAPI    Reason = "api"          // it is no request for chat completions
+	Background  Reason = "background"   // its answer is not waited for
+	Stored      Reason = "stored"       // the upstream holds earlier turns or the prompt
+	Items       Reason = "reasoning"    // its items contain reasoning
 )
 
 // Explained returns a human-readable explanation.
@@ -32,8 +34,12 @@ func (r Reason) Explained() string {
 		return "it asks for logprobs"
 	case Attachments:
 		return "its messages hold images, audio or files"
-	case OtherAPI:
-		return "it is no request for chat completions"
+	case Background:
+		return "its answer is not waited for"
+	case Stored:
+		return "the upstream holds earlier turns of it, or its prompt"
+	case Items:
+		return "its items contain reasoning"
 	case NoQuestion:
 		return "it does not end with a text of the user"
 	}
@@ -44,14 +50,16 @@ func (r Reason) Explained() string {
 // answered in stages; "" if it can.
 func (r *Request) Unfit() Reason {
 	switch {
-	case r.API != chat.Completions:
-		return OtherAPI
 	case r.Limits == nil:
 		return BadLimits
 	case r.Limits.Choices > 1:
 		return Choices
+	case r.Request.History.Continued():
+		return Stored
 	case r.Attachments > 0:
 		return Attachments
+	case chat.HasReasoning(r.Request):
+		return Items
 	}
 	for i := range r.members {
 		if why := r.members[i].unfit(); why != "" {
@@ -83,8 +91,16 @@ func (m *member) unfit() Reason {
 			return Logprobs
 		}
 	case "top_logprobs":
-		if m.kind != chat.KindNull {
+		if m.kind != chat.KindNull && string(m.value) != "0" {
 			return Logprobs
+		}
+	case "background":
+		if string(m.value) == "true" {
+			return Background
+		}
+	case "prompt":
+		if m.kind == chat.KindObject {
+			return Stored
 		}
 	}
 	return ""

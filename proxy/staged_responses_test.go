@@ -1,0 +1,118 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/proxy"
+	"sidenote/proxy/answer/answertest"
+	"sidenote/proxy/report"
+	"sidenote/rewrite/goldentest"
+)
+
+// promptsOf returns the texts of the messages and items in requests.
+func promptsOf(t *testing.T, requests []string) (list []string) {
+	t.Helper()
+	for _, body := range requests {
+		var request struct {
+			Instructions    json.RawMessage
+			Messages, Input []struct {
+				Role    string
+				Content json.RawMessage
+			}
+		}
+		if err := json.Unmarshal([]byte(body), &request); err != nil {
+			t.Fatalf("%v: %s", err, body)
+		}
+		if request.Instructions != nil { // where chat completions get a system message
+			list = append(list, "system: "+string(request.Instructions))
+		}
+		for _, m := range append(request.Messages, request.Input...) {
+			list = append(list, m.Role+": "+string(m.Content))
+		}
+	}
+	return list
+}
+
+// Over the Responses API the stages get the same prompts as over chat completions, and the client
+// the same answer: whole, and as a stream by every habit of servers.
+func TestStagedDialoguesOverResponses(t *testing.T) {
+	for _, a := range goldentest.Load(t, "testdata/stages") {
+		d := answertest.Read(t, a)
+		if slices.ContainsFunc([]string{`"n":`, `"functions"`, `"modalities"`, `"audio"`, `"logprobs"`, `"best_of"`}, func(member string) bool { return strings.Contains(string(d.Request), member) }) {
+			continue // Responses requests have none
+		}
+		if strings.HasSuffix(d.Name, "usage-not-asked") || d.Name == "unfit-image" { // usage is always told, and images have another form
+			continue
+		}
+		t.Run(d.Name, func(t *testing.T) {
+			over := d
+			over.Request = asResponses(t, d.Request)
+			var terms stagedTerms
+			if text := d.Others["policy"]; text != nil {
+				if err := json.Unmarshal(text, &terms); err != nil {
+					t.Fatal(err)
+				}
+			}
+			play := func(h answertest.ItemHabit, stream bool) played {
+				return playResponsesWith(t, over, h, stream, staff{}, func(base string) proxy.Config { return withStages(t, base, terms) })
+			}
+			compare := func(chat, p played, about string) {
+				t.Helper()
+				if chat.err != nil && p.err != nil { // both are cut
+					return
+				}
+				want, wantErr := messageOf(chat)
+				got, err := messageOfResponse(p)
+				if p.status != chat.status || (err == nil) != (wantErr == nil) {
+					t.Fatalf("%s: status %d, %v; over chat completions %d, %v\n%s", about, p.status, err, chat.status, wantErr, p.body)
+				}
+				if diff := cmp.Diff(want, got); wantErr == nil && diff != "" {
+					t.Errorf("%s: %s\n%s", about, diff, p.body)
+				}
+				if diff := cmp.Diff(promptsOf(t, chat.upstream), promptsOf(t, p.upstream)); diff != "" {
+					t.Errorf("%s: %s", about, diff)
+				}
+			}
+			compare(playStages(t, d, plain(), false), play(answertest.ItemHabits()[0], false), "whole")
+			if strings.Contains(string(d.Request), `"stream"`) {
+				return
+			}
+			chat := playStages(t, d, plain(), true)
+			for _, h := range answertest.ItemHabits() {
+				compare(chat, play(h, true), h.Name)
+			}
+		})
+	}
+}
+
+// A request of the Responses API that a chain cannot carry is answered as in mode inject, and the
+// status says why.
+func TestResponsesUnfitForStages(t *testing.T) {
+	for want, more := range map[string]string{
+		"client-tools": `"input":"How long is leave?","tools":[{"type":"web_search"}]`,
+		"background":   `"input":"How long is leave?","background":true`,
+		"stored":       `"input":"How long is leave?","conversation":"conv_1"`,
+		"reasoning":    `"input":[{"type":"reasoning","id":"rs_1","summary":[]},{"type":"message","role":"assistant","content":"Yes."},{"role":"user","content":"How long is leave?"}]`,
+		"logprobs":     `"input":"How long is leave?","top_logprobs":2`,
+		"no-question":  `"input":[{"role":"user","content":"How long is leave?"},{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"1"}]`,
+		"attachments":  `"input":[{"role":"user","content":[{"type":"input_text","text":"How long is leave?"},{"type":"input_image","image_url":"https://a.test/a.png"}]}]`,
+	} {
+		d := dialogueOf(t, "text Sixteen weeks.")
+		u := answertest.StartResponses(t, d, answertest.ItemHabits()[0])
+		g := start(t, withStages(t, u.URL, stagedTerms{}), staff{})
+		resp, err := http.Post("http://"+g.addr+"/v1/responses", "application/json", strings.NewReader(`{"model":"m",`+more+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := resp.Header.Get(report.HeaderStatus); resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "injected; ") || !strings.Contains(got, "unstaged="+want+";") {
+			t.Errorf("%s: %d %s", want, resp.StatusCode, got)
+		}
+	}
+}
