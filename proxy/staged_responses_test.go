@@ -1,8 +1,10 @@
 package proxy_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,9 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
+	"sidenote/retrieval/tools"
+	"sidenote/rewrite"
 	"sidenote/rewrite/goldentest"
 )
 
@@ -114,5 +119,61 @@ func TestResponsesUnfitForStages(t *testing.T) {
 		if got := resp.Header.Get(report.HeaderStatus); resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "injected; ") || !strings.Contains(got, "unstaged="+want+";") {
 			t.Errorf("%s: %d %s", want, resp.StatusCode, got)
 		}
+	}
+}
+
+// The requests and answers of each mode over the Responses API, whole and as streams, of
+// conversations that the upstream keeps or not, with the input as a string or as items.
+func TestResponsesModes(t *testing.T) {
+	goldentest.Each(t, "testdata/responses", func(t *testing.T, a *goldentest.Archive) {
+		d := answertest.Read(t, a)
+		h := answertest.ItemHabits()[0]
+		h.Pieces = answertest.Every(1000)
+		about := quoted(tools.DescribeXML(tools.Define(toolPolicy().Offer, toolPolicy().Bases)))
+		config := func(base string) proxy.Config {
+			switch string(bytes.TrimSpace(d.Others["mode"])) {
+			case "tools":
+				return withTools(t, base, nil)
+			case "staged":
+				return withStages(t, base, stagedTerms{})
+			}
+			return withTools(t, base, func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Inject })
+		}
+		whole := playResponsesWith(t, d, h, false, staff{}, config)
+		var requests strings.Builder
+		for _, body := range whole.upstream {
+			requests.WriteString(withoutFlatTools(body, about) + "\n")
+		}
+		a.Set("upstream", requests.String())
+		a.Set("client", whole.answer())
+		streamed := playResponsesWith(t, d, h, true, staff{}, config)
+		a.Set("client.stream", streamed.answer())
+		if diff := cmp.Diff(whole.upstream, streamed.upstream); diff != "" {
+			t.Errorf("as a stream other requests go up: %s", diff)
+		}
+		want, err := messageOfResponse(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := messageOfResponse(streamed); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("whole it is %+v, as a stream %+v, %v", want, got, err)
+		}
+	})
+}
+
+var ourFlatTool = regexp.MustCompile(`\{"type":"function","name":"(search_knowledge|read_knowledge)","description"`)
+
+// withoutFlatTools is withoutTools for a Responses request.
+func withoutFlatTools(request, about string) string {
+	for {
+		at := ourFlatTool.FindStringSubmatchIndex(request)
+		if at == nil {
+			return withoutTools(request, about)
+		}
+		var one json.RawMessage
+		if json.NewDecoder(strings.NewReader(request[at[0]:])).Decode(&one) != nil {
+			return request
+		}
+		request = request[:at[0]] + "[our " + request[at[2]:at[3]] + "]" + request[at[0]+len(one):]
 	}
 }
