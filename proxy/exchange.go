@@ -12,6 +12,7 @@ import (
 	"sidenote/proxy/answer"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -122,7 +123,7 @@ func (x *exchange) serve() error {
 
 // relay forwards a request that Sidenote does not rewrite.
 func (x *exchange) relay() error {
-	if x.target.Route.Generates() {
+	if x.target.Route.Generates() || x.target.Route == route.Stored {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
 	}
 	if x.policy.Metered && meteredRouteOf(x.target.Route) != rewrite.MeteredOther {

@@ -78,7 +78,7 @@ func (l *Log) Record(r *Report) {
 	if why := r.StageFailed(); why != "" {
 		l.degraded(degradation{"stages", rewrite.Reason(why)})
 	}
-	if r.Reason == rewrite.ReasonRoute {
+	if r.Reason == rewrite.ReasonRoute && r.Route.Generates() {
 		l.note(r.Route)
 	}
 	if l.Requests.Wants(r) {

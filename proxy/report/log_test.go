@@ -125,10 +125,15 @@ func TestLogSaysRoutesOnce(t *testing.T) {
 	var out bytes.Buffer
 	l := &report.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Requests: report.LogErrors}
 	for range 3 {
-		l.Record(&report.Report{Route: route.Responses, Outcome: rewrite.Untouched, Reason: rewrite.ReasonRoute, Status: 200, Client: report.ClientCompleted})
+		for _, of := range []route.Kind{route.Assistants, route.Stored} {
+			l.Record(&report.Report{Route: of, Outcome: rewrite.Untouched, Reason: rewrite.ReasonRoute, Status: 200, Client: report.ClientCompleted})
+		}
 	}
-	if n := strings.Count(out.String(), "route=responses"); n != 1 {
+	if n := strings.Count(out.String(), "route=assistants"); n != 1 {
 		t.Errorf("said %d times: %s", n, out.String())
+	}
+	if strings.Contains(out.String(), "stored_responses") { // no model answers there
+		t.Errorf("reading a stored response is noted: %s", out.String())
 	}
 }
 

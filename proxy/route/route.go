@@ -22,11 +22,16 @@ const (
 	Embeddings  Kind = "embeddings"
 	Moderations Kind = "moderations"
 	Models      Kind = "models"
+	Stored      Kind = "stored_responses" // reads, deletes or cancels a response, or opens a WebSocket
+	Assistants  Kind = "assistants"       // and their threads
+	Realtime    Kind = "realtime"
 	Other       Kind = "other"
 )
 
 // Generates reports whether a model writes an answer on this route without sources of Sidenote.
-func (k Kind) Generates() bool { return k == Completions || k == Messages }
+func (k Kind) Generates() bool {
+	return k == Completions || k == Messages || k == Assistants || k == Realtime
+}
 
 // Rewritten reports whether sources are added to requests of this route.
 func (k Kind) Rewritten() bool {
@@ -69,7 +74,23 @@ func Classify(method, target []byte) Target {
 			t.Route = Models
 		}
 	}
+	if t.Route == Other {
+		t.Route = unread(t.Path)
+	}
 	return t
+}
+
+// unread returns the route of a path whose requests are not read.
+func unread(path string) Kind {
+	for _, r := range [...]struct {
+		name  string
+		route Kind
+	}{{"/responses", Stored}, {"/assistants", Assistants}, {"/threads", Assistants}, {"/realtime", Realtime}} {
+		if _, rest, found := strings.Cut(path, r.name); found && (rest == "" || rest[0] == '/') {
+			return r.route
+		}
+	}
+	return Other
 }
 
 // fastPath classifies the request lines of nearly all requests.

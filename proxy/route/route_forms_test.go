@@ -121,11 +121,17 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/responses", route.Responses},
 		{"POST", "/v1/responses/input_tokens", route.InputTokens},
 		{"POST", "/v1/responses/compact", route.Compact},
-		{"POST", "/v1/responses/resp_1/cancel", route.Other},
-		{"GET", "/v1/responses/resp_1/input_items", route.Other},
-		{"GET", "/v1/responses", route.Other},
+		{"POST", "/v1/responses/resp_1/cancel", route.Stored},
+		{"GET", "/v1/responses/resp_1/input_items", route.Stored},
+		{"GET", "/v1/responses", route.Stored},
 		{"POST", "/messages", route.Messages},
-		{"POST", "/v1/threads/messages", route.Other},
+		{"POST", "/v1/threads/messages", route.Assistants},
+		{"GET", "/v1/assistants", route.Assistants},
+		{"GET", "/v1/realtime", route.Realtime},
+		{"POST", "/v1/realtime/sessions", route.Realtime},
+		{"DELETE", "/v1/responses/resp_1", route.Stored},
+		{"POST", "/v1/responsesx", route.Other},
+		{"POST", "/v1/realtimes", route.Other},
 		{"POST", "/v1/threadsx/messages", route.Messages},
 		{"POST", "/embeddings", route.Embeddings},
 		{"POST", "/moderations", route.Moderations},
@@ -148,7 +154,7 @@ func TestRoutes(t *testing.T) {
 	}
 	for kind, want := range map[route.Kind]bool{
 		route.Chat: false, route.Completions: true, route.Responses: false, route.InputTokens: false, route.Compact: false, route.Messages: true,
-		route.Embeddings: false, route.Moderations: false, route.Models: false, route.Other: false,
+		route.Embeddings: false, route.Moderations: false, route.Models: false, route.Stored: false, route.Assistants: true, route.Realtime: true, route.Other: false,
 	} {
 		if kind.Generates() != want {
 			t.Errorf("%s generates: %v", kind, !want)
