@@ -90,7 +90,7 @@ func foundAt(t *testing.T, admin, bearer string, body map[string]any) (list []st
 // them, in one call; also with earlier turns, under a filter, and in a subset of the bases.
 func TestBasesAtOneCentral(t *testing.T) {
 	dirs, token := offices(t), written(t, "token", "s3cret")
-	central := serve(t, "--config", written(t, "central.yaml", fmt.Sprintf("upstream: %s\nknowledge: {hr: %s, it: %s, legal: %s}\nadmin: {token: {file: %s}}\n",
+	central := serve(t, "--config", written(t, "central.yaml", fmt.Sprintf("upstream: %s\nknowledge: {hr: %s, it: %s, legal: %s}\nadmin: {token: {file: %s}}\npolicies: {default: {retrieval: {deadline: 5s}}}\n",
 		newRecorder(t).URL, dirs["hr"], dirs["it"], dirs["legal"], token)))
 	u, err := url.Parse(central.admin)
 	if err != nil {

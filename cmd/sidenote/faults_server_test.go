@@ -12,13 +12,14 @@ import (
 // A small pool makes requests wait, and is not treated as a failure of Redis.
 func poolExhausted(t *testing.T, s *stage) {
 	r := s.bare(t)
-	r.begin("pool_size: 2, timeout: 2s", "redis://"+r.fault.Addr())
-	r.fault.Latency(20*time.Millisecond, 0)
+	// A call waits up to 3 s for a connection, and then has 3 s for 30 ms, whatever else runs.
+	r.begin("pool_size: 2, timeout: 6s", "redis://"+r.fault.Addr())
+	r.fault.Latency(30*time.Millisecond, 0)
 	const many = 300
 	answers := r.burst(many, many, func(i int) int { return never + i })
 	l := lostBy(answers)
 	t.Logf("%d requests at once lost %v; %.0f calls found no connection, %d connections", many, l, r.errors("pool"), r.fault.Conns())
-	// Each may wait 2 s twice; one after another they would wait for minutes.
+	// Each may wait 3 s twice; one after another they would wait for minutes.
 	if l.most > 40*time.Second {
 		t.Errorf("requests lost %v", l)
 	}
