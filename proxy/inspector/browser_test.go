@@ -138,11 +138,17 @@ func (tb *tab) allow(part string) {
 	tb.allowed = append(tb.allowed, part)
 }
 
-// do runs browser actions.
+// do runs browser actions. One whose node the page replaced before it began is run again.
 func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	tb.t.Helper()
-	if err := chromedp.Do(tb, steps...); err != nil {
-		tb.t.Fatal(err)
+	for _, step := range steps {
+		err := chromedp.Do(tb, step)
+		for err != nil && tb.Err() == nil && strings.Contains(err.Error(), "Could not find node with given id") {
+			err = chromedp.Do(tb, step)
+		}
+		if err != nil {
+			tb.t.Fatal(err)
+		}
 	}
 }
 
