@@ -7,7 +7,8 @@
 #               get what the SDK for Go gets
 #   responses   the same SDKs, openai-agents for both languages, pydantic-ai, the AI SDK of Vercel and
 #               Codex CLI, with tools of their own: they must get right answers, and the upstream
-#               their requests with sources and otherwise unchanged
+#               their requests with sources and otherwise unchanged; and those whose model searches with
+#               tools of ours, too
 #
 #   deploy/clients.sh               installs them in $XDG_CACHE_HOME/sidenote-clients
 #   deploy/clients.sh --no-install  with those that are there
@@ -42,4 +43,4 @@ for name in sys.argv[1:]: print("Python:", name, m.version(name))' "${of_python[
 for name in "${of_node[@]}"; do
   node -p '"JavaScript: " + process.argv[1] + " " + require(process.argv[2]).version' "$name" "$CLIENTS/node_modules/$name/package.json"
 done
-exec go test -count=1 -run '^TestClients(Staged|Responses)?$' ./cmd/sidenote
+exec go test -count=1 -run '^TestClients(Staged|Responses(Tools)?)?$' ./cmd/sidenote

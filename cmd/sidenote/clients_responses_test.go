@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/rewrite/tags"
+	"sidenote/rewrite/toolcalls/toolcallstest"
 )
 
 // A responsesClient is a client of the Responses API that people use, and what it does there.
@@ -83,7 +84,7 @@ func TestClientsResponses(t *testing.T) {
 // compare runs a client without Sidenote and with it, under two policies.
 func (c responsesClient) compare(t *testing.T, run func(url string) told) {
 	t.Helper()
-	direct := newResponder(t)
+	direct := newResponder(t, false)
 	want := c.told
 	if want.Cited = nil; c.showsCited {
 		want.Cited = []string{}
@@ -95,7 +96,7 @@ func (c responsesClient) compare(t *testing.T, run func(url string) told) {
 		want.Cited = c.told.Cited
 	}
 	for policy, place := range map[string]string{"annotations: on": "system", "annotations: on, history: input, placement: last_user": "user"} {
-		up := newResponder(t)
+		up := newResponder(t, false)
 		file := written(t, "sidenote.yaml", fmt.Sprintf("upstream: %s/v1\nknowledge: {handbook: %q}\npolicies: {default: {%s}}\n", up.URL, handbook(t), policy))
 		if diff := cmp.Diff(want, run(serve(t, "--config", file).data)); diff != "" {
 			t.Errorf("%s: %s", policy, diff)
@@ -118,6 +119,40 @@ func (c responsesClient) compare(t *testing.T, run func(url string) told) {
 			}
 			if at := placesOf(t, up.requests[i].body, tags.SourcesOpen); !slices.Equal(at, []string{want}) {
 				t.Errorf("%s: the sources are in %q, want %s", policy, at, want)
+			}
+		}
+	}
+}
+
+// Clients of the Responses API get right answers, and calls of their own tools alone, from a model
+// that searches: first by itself, then beside a call of theirs. The upstream gets each call with its
+// result.
+func TestClientsResponsesTools(t *testing.T) {
+	commands := otherClients(t, "responses")
+	for language, clients := range responsesClients {
+		for _, c := range clients {
+			for _, way := range c.ways {
+				t.Run(language+"/"+c.name+"/"+way, func(t *testing.T) {
+					up := newResponder(t, true)
+					file := written(t, "sidenote.yaml", fmt.Sprintf("upstream: %s/v1\nknowledge: {handbook: %q}\npolicies: {default: {mode: tools}}\n", up.URL, handbook(t)))
+					want := c.told
+					want.Tokens += 126 // of one round more
+					want.Cited = nil
+					if c.showsCited {
+						want.Cited = []string{}
+					}
+					all := runClient(t, commands[language], serve(t, "--config", file).data+"/v1", way == "stream", c.name)
+					if len(all) != 1 {
+						t.Fatalf("%d answers", len(all))
+					}
+					if diff := cmp.Diff(want, all[0]); diff != "" {
+						t.Error(diff)
+					}
+					last := up.requests[len(up.requests)-1].body
+					if n := bytes.Count(last, []byte(`"hits`)) + bytes.Count(last, []byte(`\"hits`)); len(up.requests) != c.rounds+1 || n < c.rounds {
+						t.Errorf("%d requests, %d results of our tools in the last: %s", len(up.requests), n, last)
+					}
+				})
 			}
 		}
 	}
@@ -165,10 +200,12 @@ func placesOf(t *testing.T, body []byte, text string) (places []string) {
 }
 
 // newResponder starts a model behind the Responses API. It reasons and calls the tool weather, or the
-// shell of Codex, if that is offered, and answers when it has the output.
-func newResponder(t *testing.T) *recorder {
+// shell of Codex, if that is offered, and answers when it has the output. If it searches, it first
+// calls search_knowledge by itself, and then again beside that tool. Requests in which a call and its
+// result do not go together are refused.
+func newResponder(t *testing.T, searches bool) *recorder {
 	t.Helper()
-	u := &recorder{}
+	u, said := &recorder{}, map[string]item{}
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var req struct {
@@ -188,14 +225,35 @@ func newResponder(t *testing.T) *recorder {
 		offered := func(tool string) bool {
 			return !hasOutput(req.Input, "It rains in Bern.") && bytes.Contains(body, []byte(`"name":"`+tool+`"`))
 		}
+		if err := checkInput(req.Input, said); err != nil {
+			t.Errorf("request %d: %v: %s", n, err, body)
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"error":{"message":%q,"type":"invalid_request_error","param":"input","code":null}}`, err)
+			return
+		}
 		call := func(name, arguments string) []item {
-			return []item{
-				{"id": "rs_1", "type": "reasoning", "summary": []any{}, "encrypted_content": "gAAAAB+/=="},
-				{"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "call_1", "name": name, "arguments": arguments},
+			called := func(at int, name, arguments string) item {
+				return item{
+					"id": fmt.Sprintf("fc_%d_%d", n, at), "type": "function_call", "status": "completed",
+					"call_id": fmt.Sprintf("call_%d_%d", n, at), "name": name, "arguments": arguments,
+				}
 			}
+			list := []item{{"id": fmt.Sprint("rs_", n), "type": "reasoning", "summary": []any{}, "encrypted_content": "gAAAAB+/=="}}
+			if searches && bytes.Contains(body, []byte(`"name":"search_knowledge"`)) {
+				list = append(list, called(1, "search_knowledge", fmt.Sprintf(`{"query":"parental leave, part %d"}`, n)))
+				if n == 1 {
+					return list
+				}
+			}
+			if name != "" {
+				list = append(list, called(2, name, arguments))
+			}
+			return list
 		}
 		output := []item{textItem(rainyAnswer.Text)}
 		switch {
+		case searches && n == 1:
+			output = call("", "")
 		case req.Text.Format.Type == "json_schema":
 			output = []item{textItem(`{"weeks":16}`)}
 		case offered("weather"):
@@ -203,10 +261,35 @@ func newResponder(t *testing.T) *recorder {
 		case offered("exec_command"):
 			output = call("exec_command", shellCall)
 		}
+		u.mu.Lock()
+		for _, i := range output {
+			said[i["id"].(string)] = i
+		}
+		u.mu.Unlock()
 		writeResponse(w, fmt.Sprintf("resp_%d", n), req.Stream, output)
 	}))
 	t.Cleanup(u.Close)
 	return u
+}
+
+// checkInput checks that calls and results in an input go together. References are to what the model
+// said.
+func checkInput(input []byte, said map[string]item) error {
+	var items []json.RawMessage
+	if json.Unmarshal(input, &items) != nil { // a string
+		return nil
+	}
+	for i, raw := range items {
+		var reference struct{ Type, ID string }
+		if json.Unmarshal(raw, &reference) == nil && reference.Type == "item_reference" {
+			whole, err := json.Marshal(said[reference.ID])
+			if err != nil {
+				return err
+			}
+			items[i] = whole
+		}
+	}
+	return toolcallstest.CheckItems(items)
 }
 
 // hasOutput reports whether the output of a tool in an input contains a text.
