@@ -316,6 +316,9 @@ func TestDialoguesOverResponses(t *testing.T) {
 				if diff := cmp.Diff(want, got); wantErr == nil && diff != "" {
 					t.Errorf("%s: %s\n%s", about, diff, p.body)
 				}
+				if strings.Contains(chat.body, `"sidenote":{`) != strings.Contains(p.body, `"sidenote":{`) {
+					t.Errorf("%s: the trace: %s", about, p.body)
+				}
 				if diff := cmp.Diff(resultsOf(t, chat), resultsOf(t, p)); diff != "" {
 					t.Errorf("%s: %s", about, diff)
 				}

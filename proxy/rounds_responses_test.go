@@ -166,3 +166,19 @@ func TestResponsesContinueRounds(t *testing.T) {
 		}
 	}
 }
+
+// Citations of what our tools found are annotated in the events of the last round and in the item
+// that repeats its text.
+func TestResponsesRoundsAnnotated(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		d := dialogueOf(t, "reasoning Look.\ncall read_knowledge {\"refs\":[\"kb-acme:leave.md:0\"]}", "text It is 16 weeks [1].")
+		u := answertest.StartResponses(t, d, answertest.ItemHabits()[0])
+		g := start(t, withTools(t, u.URL, func(p *tenant.Policy) { p.Citations.Annotate = true }), nil)
+		c := &responsesClient{t: t, addr: g.addr, stream: stream}
+		r, _ := c.ask("How long is leave?", "")
+		last := r.Output[len(r.Output)-1]
+		if len(last.Content) != 1 || len(last.Content[0].Annotations) != 1 || last.Content[0].Annotations[0].Title != "Leave" || r.OutputText() != "It is 16 weeks [1]." {
+			t.Errorf("stream %v: %s", stream, last.RawJSON())
+		}
+	}
+}
