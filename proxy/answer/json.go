@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -136,31 +137,38 @@ func plain(s string) bool {
 
 // sum adds two usage objects member by member. A member that is neither a number nor an object is
 // taken from the later one.
-func sum(earlier, later []byte) []byte {
+func sum(earlier, later []byte) []byte { return sumTo(earlier, later, 4) }
+
+// sumTo is sum for objects with that many levels; deeper ones are taken from the later one.
+func sumTo(earlier, later []byte, levels int) []byte {
 	a, ok := objectOf(earlier)
 	b, okToo := objectOf(later)
 	switch {
-	case !ok:
+	case !ok || levels == 0:
 		return later
 	case !okToo:
 		return earlier
 	}
+	at := make(map[string]int, len(a))
+	for i, m := range slices.Backward(a) {
+		at[m.name] = i
+	}
 	for _, m := range b {
-		before := a.get(m.name)
-		value := m.value
+		i, ok := at[m.name]
 		switch {
-		case before == nil:
-		case value[0] == '{':
-			value = sum(before, value)
-		case value[0] == 'n':
-			value = before
+		case !ok:
+			at[m.name] = len(a)
+			a = append(a, m)
+		case m.value[0] == 'n':
+		case m.value[0] == '{':
+			a[i].value = sumTo(a[i].value, m.value, levels-1)
 		default:
-			n, err := strconv.ParseInt(string(before), 10, 64)
-			if k, failed := strconv.ParseInt(string(value), 10, 64); err == nil && failed == nil {
-				value = strconv.AppendInt(nil, n+k, 10)
+			n, err := strconv.ParseInt(string(a[i].value), 10, 64)
+			if k, failed := strconv.ParseInt(string(m.value), 10, 64); err == nil && failed == nil {
+				m.value = strconv.AppendInt(nil, n+k, 10)
 			}
+			a[i].value = m.value
 		}
-		a.set(m.name, value)
 	}
 	return a.json()
 }

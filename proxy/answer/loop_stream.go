@@ -14,7 +14,7 @@ type stage struct {
 }
 
 // dataOf returns the data of an event, or nil, and its range in the event. Data on several lines is
-// joined by line breaks.
+// joined by spaces, as JSON allows; a value of it may then be written into any event.
 func dataOf(event []byte) (data []byte, from, to int) {
 	at := 0
 	for line := range bytes.Lines(event) {
@@ -24,7 +24,7 @@ func dataOf(event []byte) (data []byte, from, to int) {
 			if to = start + len(value); data == nil {
 				data, from = event[start:to:to], start
 			} else {
-				data = append(append(data, '\n'), value...)
+				data = append(append(data, ' '), value...)
 			}
 		}
 		at += len(line)
