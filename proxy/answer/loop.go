@@ -145,7 +145,7 @@ func (t *LoopTurn) Messages() (list []json.RawMessage) {
 // Hidden returns the output items of Messages that the client does not get.
 func (t *LoopTurn) Hidden() (list []json.RawMessage) {
 	for _, i := range t.items {
-		if i.of.index < 0 {
+		if i.of.ours || i.of.left || i.of.index < 0 && t.Continues() {
 			list = append(list, i.raw)
 		}
 	}

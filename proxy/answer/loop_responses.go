@@ -30,13 +30,16 @@ type responsesLoop struct {
 
 // A responsesRound is the state of one round.
 type responsesRound struct {
-	items  []*outputItem
-	passed []*outputItem // those that the client got, in order
-	head   []itemEvent   // events before the first item, until something is passed on
-	held   []itemEvent   // events and, of a whole answer, items, of which it is not yet known whether the client gets them
-	hiding bool          // held has text that is left out if another round follows
-	theirs bool          // the client gets a call, so no other round follows
-	tail   [][]byte      // events from the one that ends the response on
+	items     []*outputItem
+	at        map[itemKey]*outputItem // the last item of each key
+	passed    []*outputItem           // those that the client got, in order
+	head      []itemEvent             // events before the first item, until something is passed on
+	held      []itemEvent             // events and, of a whole answer, items, of which it is not yet known whether the client gets them
+	waiting   int                     // how many at the start of held wait for an item that begins
+	undecided int                     // items of which it is not yet known whether they are ours
+	hiding    bool                    // there was text that is left out if another round follows
+	theirs    bool                    // the client gets a call, so no other round follows
+	tail      [][]byte                // events from the one that ends the response on
 
 	response object // the finished response
 	raw      []byte // the same, of a whole answer
@@ -45,7 +48,11 @@ type responsesRound struct {
 	failed   bool   // an event had an error, or the response failed
 	said     bool   // see HasOutput
 	begun    bool   // an event was read
+	open     bool   // the last event was incomplete, so nothing may follow
 }
+
+// An itemKey is the id of an item, the output_index that the upstream gives it, or both.
+type itemKey struct{ id, number string }
 
 // An outputItem is an item of a response's output.
 type outputItem struct {
@@ -58,6 +65,8 @@ type outputItem struct {
 	done      bool   // raw is whole
 	ours      bool   // a call of ours
 	undecided bool   // a call whose name is not yet known
+	hidden    bool   // left out if another round follows: hidden text, or what comes after it
+	left      bool   // reasoning that is left out with the call of ours after it
 }
 
 // Begin implements Loop.
@@ -66,9 +75,11 @@ func (l *responsesLoop) Begin(last bool) {
 		l.usage = sum(l.usage, l.now.usage)
 	}
 	for _, item := range l.now.passed {
-		l.shown = append(l.shown, item.raw)
+		if item.raw != nil {
+			l.shown = append(l.shown, item.raw)
+		}
 	}
-	l.edited = l.index > 0 || l.id != nil
+	l.edited = l.index > 0 || l.id != nil || l.number > 0
 	l.round++
 	l.last = last
 	l.now = responsesRound{}
@@ -118,19 +129,41 @@ func (l *responsesLoop) take(n int) error {
 // add returns a new item.
 func (n *responsesRound) add(number string, raw []byte) *outputItem {
 	item := &outputItem{number: number, index: -1, undecided: true}
+	n.undecided++
 	n.items = append(n.items, item)
-	item.set(raw)
+	if n.at == nil {
+		n.at = map[itemKey]*outputItem{}
+	}
+	n.at[itemKey{number: number}] = item
+	n.set(item, raw)
 	return item
 }
 
+// find returns the item of an id and an output_index, of which each may be "" if it is unknown. It
+// returns nil if there is none.
+func (n *responsesRound) find(id, number string) *outputItem {
+	if id == "" && number == "" {
+		return nil
+	}
+	return n.at[itemKey{id, number}]
+}
+
+// name makes an item known by an id.
+func (n *responsesRound) name(i *outputItem, id string) {
+	if i.id = id; id != "" {
+		n.at[itemKey{id: id}], n.at[itemKey{id, i.number}] = i, i
+	}
+}
+
 // set reads the item as the upstream sent it.
-func (i *outputItem) set(raw []byte) {
+func (n *responsesRound) set(i *outputItem, raw []byte) {
 	o, ok := objectOf(raw)
 	if !ok {
 		return
 	}
 	i.raw = clone(raw)
-	i.id, i.kind = o.text("id"), o.text("type")
+	n.name(i, o.text("id"))
+	i.kind = o.text("type")
 	if name := o.text("name"); name != "" {
 		i.name = name
 	}
@@ -142,12 +175,14 @@ func (i *outputItem) set(raw []byte) {
 
 // decide decides whether an item is a call of ours. An item that has ended is decided in any case.
 func (l *responsesLoop) decide(i *outputItem) {
-	if !i.undecided || i.kind == functionCall && i.name == "" && !i.done {
-		return
+	if i.undecided && (i.kind != functionCall || i.name != "" || i.done) {
+		i.undecided = false
+		l.now.undecided--
+		i.ours = i.kind == functionCall && l.rules.Ours(i.name)
+		l.now.hiding = l.now.hiding || i.kind == "message" && l.rules.HideText
+		i.hidden = l.now.hiding
 	}
-	i.undecided = false
-	i.ours = i.kind == functionCall && l.rules.Ours(i.name)
-	l.now.theirs = l.now.theirs || !i.ours && i.waits()
+	l.now.theirs = l.now.theirs || !i.undecided && !i.ours && i.waits()
 }
 
 const functionCall = "function_call"
@@ -166,12 +201,12 @@ func (l *responsesLoop) holds(i *outputItem) bool {
 	switch {
 	case i.undecided:
 		return true
-	case l.last || n.theirs || i.index >= 0:
+	case l.last || i.index >= 0:
 		return false
-	case i.kind == "message" && l.rules.HideText:
-		n.hiding = true
+	case n.theirs:
+		return i.kind == "reasoning"
 	}
-	return n.hiding || i.kind == "reasoning"
+	return i.hidden || i.kind == "reasoning"
 }
 
 // show adds an item to those that the client gets.
@@ -198,11 +233,15 @@ func (l *responsesLoop) turn() LoopTurn {
 			answered[o.text("call_id")] = true
 		}
 	}
+	var text strings.Builder
 	calls := 0
 	for _, i := range n.items {
 		i.done = true
 		l.decide(i)
-		t.Text += textOfItem(i.raw)
+		if i.raw == nil { // it was not even announced
+			continue
+		}
+		text.WriteString(textOfItem(i.raw))
 		item := turnItem{i.raw, -1, i}
 		o, _ := objectOf(i.raw)
 		id := o.text("call_id")
@@ -226,7 +265,21 @@ func (l *responsesLoop) turn() LoopTurn {
 		}
 		t.items = append(t.items, item)
 	}
+	t.Text = text.String()
+	n.leave()
 	return t
+}
+
+// leave leaves out the reasoning that the client has not got, if a call of ours follows.
+func (n *responsesRound) leave() {
+	ours := false
+	for _, i := range slices.Backward(n.items) {
+		if i.kind != "reasoning" {
+			ours = i.ours
+		} else if ours && i.index < 0 {
+			i.left = true
+		}
+	}
 }
 
 // textOfItem returns the text of an output item.
@@ -287,7 +340,7 @@ func (l *responsesLoop) EndWhole(body []byte) (t LoopTurn, ok bool) {
 		n.said = n.said || item.says()
 		switch {
 		case item.ours:
-		case l.holds(item):
+		case item.kind == "reasoning", l.holds(item):
 			n.held = append(n.held, itemEvent{item: item})
 		default:
 			l.showHeld()
@@ -305,7 +358,9 @@ func (i *outputItem) says() bool {
 // showHeld shows the held items of a whole answer.
 func (l *responsesLoop) showHeld() {
 	for _, e := range l.now.held {
-		l.show(e.item)
+		if !e.item.left {
+			l.show(e.item)
+		}
 	}
 	l.now.held = nil
 }
@@ -325,7 +380,9 @@ func (l *responsesLoop) joined(response object, vendor json.RawMessage) object {
 	n := &l.now
 	output := slices.Clone(l.shown)
 	for _, item := range n.passed {
-		output = append(output, item.raw)
+		if item.raw != nil {
+			output = append(output, item.raw)
+		}
 	}
 	response = slices.Clone(response)
 	response.set("output", list(output))
@@ -362,8 +419,16 @@ func (l *responsesLoop) ReplayWhole(body []byte) []byte {
 	return body
 }
 
-// Continue implements Loop. Of this round nothing else is passed on.
-func (l *responsesLoop) Continue(io.Writer) error {
+// Continue implements Loop. Of this round only the rest of items that the client knows is passed on.
+func (l *responsesLoop) Continue(next io.Writer) error {
+	held := l.now.held
 	l.now.held, l.now.head, l.now.tail = nil, nil, nil
+	for i := range held {
+		if e := &held[i]; e.item != nil && e.item.index >= 0 {
+			if err := l.emit(next, e); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }

@@ -28,9 +28,18 @@ type itemEvent struct {
 // copied returns a copy of the event.
 func (e *itemEvent) copied() itemEvent {
 	event := clone(e.event)
-	data, from, to := dataOf(event)
-	o, _ := objectOf(data)
-	return itemEvent{event, o, from, to, e.item}
+	return eventOf(event, e.item)
+}
+
+// eventOf reads an event. Data that is not a JSON object is not read.
+func eventOf(event []byte, item *outputItem) itemEvent {
+	e := itemEvent{event: event, item: item}
+	var data []byte
+	data, e.from, e.to = dataOf(event)
+	if o, ok := objectOf(data); ok {
+		e.data = o
+	}
+	return e
 }
 
 // Write reads one event. A byte order mark before the first event is dropped, since the client may
@@ -41,10 +50,7 @@ func (s *responsesStage) Write(event []byte) (int, error) {
 		s.now.begun = true
 		event = bytes.TrimPrefix(event, []byte(MarkEvents))
 	}
-	e := itemEvent{event: event}
-	var data []byte
-	data, e.from, e.to = dataOf(event)
-	e.data, _ = objectOf(data)
+	e := eventOf(event, nil)
 	return came, s.read(&e)
 }
 
@@ -55,9 +61,12 @@ func (s *responsesStage) read(e *itemEvent) error {
 	switch {
 	case n.tail != nil, e.data == nil && strings.Contains(string(e.event), "[DONE]"):
 		return s.keep(e)
-	case e.data == nil:
-		_, err := s.next.Write(e.event) // a comment
+	case e.data == nil && (e.to == 0 || len(n.head)+len(n.held) == 0): // a comment is not held
+		n.open = !ended(e.event)
+		_, err := s.next.Write(e.event)
 		return err
+	case e.data == nil:
+		return s.hold(&n.held, e)
 	case kind == "error" || e.data.get("error") != nil:
 		n.failed = true
 		return s.pass(e)
@@ -67,6 +76,7 @@ func (s *responsesStage) read(e *itemEvent) error {
 	if response := e.data.get("response"); response != nil {
 		return s.begin(e)
 	}
+	undecided := n.undecided
 	e.item = s.itemOf(e, kind)
 	if e.item == nil {
 		if len(n.held) > 0 {
@@ -76,6 +86,11 @@ func (s *responsesStage) read(e *itemEvent) error {
 	}
 	before := len(e.item.raw) + e.item.arguments.Len()
 	s.readItem(e, kind)
+	if n.undecided < undecided && len(n.held) > 0 {
+		if err := s.release(); err != nil {
+			return err
+		}
+	}
 	if err := s.take(max(0, len(e.item.raw)+e.item.arguments.Len()-before)); err != nil {
 		return err
 	}
@@ -83,7 +98,7 @@ func (s *responsesStage) read(e *itemEvent) error {
 	case e.item.ours:
 		s.edited = true
 		return nil
-	case s.holds(e.item):
+	case s.holds(e.item), e.item.index >= 0 && len(n.held) > 0:
 		return s.hold(&n.held, e)
 	}
 	return s.pass(e)
@@ -108,19 +123,30 @@ func (s *responsesStage) readEnd(response []byte) error {
 	if !s.end(clone(response)) {
 		return nil
 	}
-	for at, raw := range elementsOf(n.response.get("output")) {
+	output := elementsOf(n.response.get("output"))
+	ids := map[string]bool{}
+	for _, raw := range output {
 		o, _ := objectOf(raw)
-		id, kind := o.text("id"), o.text("type")
-		var same *outputItem
-		for i, item := range n.items {
-			if item.kind == kind && (id != "" && item.id == id || same == nil && i == at && (id == "" || item.id == "")) {
-				same = item
+		ids[o.text("id")] = true
+	}
+	others := map[string][]*outputItem{} // by kind: items that have other ids at the end, if any
+	for _, item := range n.items {
+		if item.id == "" || !ids[item.id] {
+			others[item.kind] = append(others[item.kind], item)
+		}
+	}
+	for _, raw := range output {
+		o, _ := objectOf(raw)
+		kind := o.text("type")
+		same := n.find(o.text("id"), "")
+		if same == nil || same.kind != kind {
+			if same = nil; len(others[kind]) > 0 {
+				same, others[kind] = others[kind][0], others[kind][1:]
+			} else {
+				same = n.add("", nil)
 			}
 		}
-		if same == nil {
-			same = n.add("", raw)
-		}
-		same.set(raw)
+		n.set(same, raw)
 		same.done = true
 		s.decide(same)
 		n.said = n.said || same.says()
@@ -140,6 +166,8 @@ func (s *responsesStage) begin(e *itemEvent) error {
 	case s.id != nil && s.round > 1:
 		s.edited = true
 		return nil
+	case len(s.now.held) > 0:
+		return s.hold(&s.now.held, e)
 	case s.id != nil:
 		return s.pass(e)
 	}
@@ -147,29 +175,48 @@ func (s *responsesStage) begin(e *itemEvent) error {
 }
 
 // itemOf returns the item that an event belongs to: the one with its item_id, else the last one
-// with its output_index. It returns nil if the event belongs to none.
+// with its output_index, else a new one, as some servers do not announce items. It returns nil if
+// the event belongs to none.
 func (s *responsesStage) itemOf(e *itemEvent, kind string) *outputItem {
 	n := &s.now
 	number, id := string(e.data.get("output_index")), e.data.text("item_id")
+	raw := e.data.get("item")
 	if kind == "response.output_item.added" {
-		return n.add(number, e.data.get("item"))
+		return n.add(number, raw)
 	}
-	if item, ok := objectOf(e.data.get("item")); ok && id == "" {
+	if item, ok := objectOf(raw); ok && id == "" {
 		id = item.text("id")
 	}
-	var last *outputItem
-	for _, item := range n.items {
-		if id != "" && item.id == id && (number == "" || item.number == number) {
-			return item
-		}
-		if number != "" && item.number == number {
-			last = item
-		}
+	if item := n.find(id, number); item != nil && id != "" {
+		return item
 	}
-	if last == nil && kind == "response.output_item.done" { // it was not announced
-		return n.add(number, e.data.get("item"))
+	done := kind == "response.output_item.done"
+	switch last := n.find("", number); {
+	case last != nil && (!last.done || !done && (id == "" || last.id == "")):
+		return last
+	case last == nil && number == "" && !done:
+		return nil
 	}
-	return last
+	item := n.add(number, raw)
+	if raw == nil {
+		n.name(item, id)
+		item.kind = kindOfEvent(kind)
+	}
+	return item
+}
+
+// kindOfEvent returns the type of the item that an event of that type is about.
+func kindOfEvent(event string) string {
+	about, _, _ := strings.Cut(strings.TrimPrefix(event, "response."), ".")
+	switch {
+	case about == "function_call_arguments":
+		return functionCall
+	case about == "content_part", about == "output_text", about == "refusal":
+		return "message"
+	case strings.HasPrefix(about, "reasoning"):
+		return "reasoning"
+	}
+	return about
 }
 
 // readItem reads what an event tells of its item.
@@ -178,7 +225,7 @@ func (s *responsesStage) readItem(e *itemEvent, kind string) {
 	switch kind {
 	case "response.output_item.done":
 		i.done = true
-		i.set(e.data.get("item"))
+		n.set(i, e.data.get("item"))
 		n.said = n.said || i.says()
 	case "response.function_call_arguments.delta":
 		i.arguments.WriteString(e.data.text("delta"))
@@ -196,10 +243,39 @@ func (s *responsesStage) readItem(e *itemEvent, kind string) {
 
 // pass passes on an event after those that are held.
 func (s *responsesStage) pass(e *itemEvent) error {
+	if s.now.undecided > 0 {
+		return s.hold(&s.now.held, e)
+	}
 	if err := s.flush(s.next); err != nil {
 		return err
 	}
 	return s.emit(s.next, e)
+}
+
+// release passes on the held events that need not wait any longer, after an item was decided: those
+// up to the last one of an item that begins, and then those of items that the client knows.
+func (s *responsesStage) release() error {
+	n := &s.now
+	end := 0
+	begun := map[*outputItem]bool{nil: true}
+	for ; n.waiting < len(n.held); n.waiting++ {
+		item := n.held[n.waiting].item
+		if item != nil && item.undecided {
+			break
+		}
+		if !begun[item] && !item.ours && item.index < 0 && !s.holds(item) {
+			begun[item] = true
+			end = n.waiting + 1
+		}
+	}
+	for end < len(n.held) && (begun[n.held[end].item] || n.held[end].item.ours || n.held[end].item.index >= 0) {
+		end++
+	}
+	rest, waiting := n.held[end:], max(0, n.waiting-end)
+	n.held = n.held[:end]
+	err := s.flush(s.next)
+	n.held, n.waiting = rest, waiting
+	return err
 }
 
 // flush passes on the held events of all items that the client gets.
@@ -210,20 +286,18 @@ func (l *responsesLoop) flush(next io.Writer) error {
 			return err
 		}
 	}
-	held := n.held
-	n.head, n.held = nil, nil
-	for i := range held {
-		switch e := &held[i]; {
-		case e.item != nil && e.item.ours:
+	n.head = nil
+	for i := range n.held {
+		switch e := &n.held[i]; {
+		case e.item != nil && (e.item.ours || e.item.left):
 			l.edited = true
-		case e.item != nil && e.item.undecided:
-			n.held = append(n.held, *e)
 		default:
 			if err := l.emit(next, e); err != nil {
 				return err
 			}
 		}
 	}
+	n.held, n.waiting = nil, 0
 	return nil
 }
 
@@ -255,6 +329,7 @@ func (l *responsesLoop) emit(next io.Writer, e *itemEvent) error {
 	if changed {
 		event = splice(event, e.from, e.to, e.data.json())
 	}
+	l.now.open = !ended(event)
 	_, err := next.Write(event)
 	return err
 }
@@ -271,12 +346,12 @@ func (l *responsesLoop) Finish(next io.Writer, vendor json.RawMessage, comment s
 	}
 	shown := 0
 	for _, item := range n.items {
-		if !item.ours && n.response != nil { // some are in the response only
+		if !item.ours && !item.left && n.response != nil { // some are in the response only
 			l.show(item)
 			shown++
 		}
 	}
-	if comment != "" {
+	if comment != "" && !n.open {
 		if err := EventComment(next, comment); err != nil {
 			return err
 		}
