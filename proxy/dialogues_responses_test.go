@@ -284,6 +284,24 @@ func resultsOf(t *testing.T, p played) (list []result) {
 	return list
 }
 
+// compareAPIs compares the answer over the Responses API with that over chat completions. It returns
+// false if both are cut.
+func compareAPIs(t *testing.T, chat, p played, about string) bool {
+	t.Helper()
+	if chat.err != nil && p.err != nil {
+		return false
+	}
+	want, wantErr := messageOf(chat)
+	got, err := messageOfResponse(p)
+	if p.status != chat.status || (err == nil) != (wantErr == nil) {
+		t.Fatalf("%s: status %d, %v; over chat completions %d, %v\n%s", about, p.status, err, chat.status, wantErr, p.body)
+	}
+	if diff := cmp.Diff(want, got); wantErr == nil && diff != "" {
+		t.Errorf("%s: %s\n%s", about, diff, p.body)
+	}
+	return true
+}
+
 // Over the Responses API each dialogue ends as it does over chat completions, with the same calls
 // and results on the way: whole, and as a stream by every habit of servers.
 func TestDialoguesOverResponses(t *testing.T) {
@@ -305,16 +323,8 @@ func TestDialoguesOverResponses(t *testing.T) {
 			}
 			compare := func(chat, p played, about string) {
 				t.Helper()
-				if chat.err != nil && p.err != nil { // both are cut
+				if !compareAPIs(t, chat, p, about) {
 					return
-				}
-				want, wantErr := messageOf(chat)
-				got, err := messageOfResponse(p)
-				if p.status != chat.status || (err == nil) != (wantErr == nil) {
-					t.Fatalf("%s: status %d, %v; over chat completions %d, %v\n%s", about, p.status, err, chat.status, wantErr, p.body)
-				}
-				if diff := cmp.Diff(want, got); wantErr == nil && diff != "" {
-					t.Errorf("%s: %s\n%s", about, diff, p.body)
 				}
 				if strings.Contains(chat.body, `"sidenote":{`) != strings.Contains(p.body, `"sidenote":{`) {
 					t.Errorf("%s: the trace: %s", about, p.body)
