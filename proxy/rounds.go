@@ -19,6 +19,8 @@ type RoundsHost interface {
 	// NextRound settles the previous round, whose answer was read, and sends the request again with
 	// messages appended, and with Sidenote's tools unless it is the last round.
 	NextRound(messages []json.RawMessage, last bool) (*transport.Answer, error)
+	// KeepPending keeps what the upstream of a conversation waits for until the next round has ended.
+	KeepPending()
 	// RoundError returns the response body for an error of NextRound.
 	RoundError(err error) []byte
 	// ReadPiece reads the usage of an answer that is not relayed as it comes.
@@ -51,7 +53,7 @@ type Rounds struct {
 	deadline time.Time
 	messages []json.RawMessage // messages of the rounds so far, which are sent again
 	unseen   []json.RawMessage // what the client does not get of messages, under the XML protocol and of Responses
-	pending  []json.RawMessage // results in the last round, which the client does not get
+	pending  []json.RawMessage // results that the upstream waits for and the client does not get
 	given    map[string]bool   // calls that were run, by name and arguments
 	trace    []traced
 	last     bool
@@ -85,6 +87,7 @@ const leastRoom = 64
 // follow runs the model's calls of Sidenote's tools. goes reports whether another round follows;
 // next can send it then.
 func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
+	r.pending = nil
 	switch goes = t.Continues() && !r.last; {
 	case goes, t.Mixed() && !r.last:
 	case len(t.ClientCalls) > 0 && len(r.messages) > 0:
@@ -114,7 +117,8 @@ func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 		r.unseen = append(r.unseen, call, inText(calls, false))
 	}
 	if r.Offer.req.History.Conversation != "" { // it has everything else already
-		r.messages = results
+		r.messages, r.pending = results, results
+		r.Host.KeepPending()
 		return true
 	}
 	r.messages = append(append(r.messages, t.Messages()...), results...)

@@ -42,6 +42,7 @@ func (bytesCounter) Count(s string) (int, bool) { return len(s), true }
 func (*host) Take(int) bool                 { return true }
 func (*host) ReadPiece([]byte)              {}
 func (*host) CheckWhole(body []byte) []byte { return body }
+func (*host) KeepPending()                  {}
 func (*host) CloseRounds() string           { return "" }
 func (*host) Panicked(any, []byte)          {}
 

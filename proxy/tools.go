@@ -126,6 +126,9 @@ func (x *exchange) CloseRounds() string {
 	return string(report.AppendClosing(nil, &x.report))
 }
 
+// KeepPending implements RoundsHost.
+func (x *exchange) KeepPending() { x.keepRounds(x.tools.rounds) }
+
 // RoundError implements RoundsHost.
 func (x *exchange) RoundError(err error) []byte {
 	if transport.ClassOf(err) != "" {

@@ -62,6 +62,7 @@ type outputItem struct {
 	name      string // of a function
 	arguments strings.Builder
 	raw       []byte // the item
+	scoped    bool   // a call of a function in a namespace, which none of ours is
 	done      bool   // raw is whole
 	ours      bool   // a call of ours
 	undecided bool   // a call whose name is not yet known
@@ -163,7 +164,7 @@ func (n *responsesRound) set(i *outputItem, raw []byte) {
 	}
 	i.raw = clone(raw)
 	n.name(i, o.text("id"))
-	i.kind = o.text("type")
+	i.kind, i.scoped = o.text("type"), o.get("namespace") != nil
 	if name := o.text("name"); name != "" {
 		i.name = name
 	}
@@ -178,7 +179,7 @@ func (l *responsesLoop) decide(i *outputItem) {
 	if i.undecided && (i.kind != functionCall || i.name != "" || i.done) {
 		i.undecided = false
 		l.now.undecided--
-		i.ours = i.kind == functionCall && l.rules.Ours(i.name)
+		i.ours = i.kind == functionCall && !i.scoped && l.rules.Ours(i.name)
 		l.now.hiding = l.now.hiding || i.kind == "message" && l.rules.HideText
 		i.hidden = l.now.hiding
 	}

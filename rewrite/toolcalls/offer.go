@@ -24,7 +24,7 @@ const (
 	Functions   OfferReason = "functions"   // it uses functions, the deprecated form of tools
 	Choices     OfferReason = "choices"     // it asks for several choices
 	Unavailable OfferReason = "unavailable" // no one to run the tools, nothing to search, or only one round
-	Ambiguous   OfferReason = "ambiguous"   // its tools are not a list
+	Ambiguous   OfferReason = "ambiguous"   // its tools are not a list, or may be in a prompt template
 	Model       OfferReason = "model"       // according to the model table, the model refuses tools
 	Refused     OfferReason = "refused"     // the upstream refused them, now or earlier
 	Background  OfferReason = "background"  // the answer is not waited for
@@ -59,6 +59,7 @@ func ReadOffer(req *chat.Request) OfferRequest {
 		r.Refusal = Choices
 	}
 	choice, asks := "", false // the request says how tools are called
+	template := false         // it names a prompt template
 	c := chat.NewReader(req.Body)
 	c.Object(func(name string) {
 		kind := c.Kind()
@@ -91,6 +92,9 @@ func ReadOffer(req *chat.Request) OfferRequest {
 			if string(c.Value()) == "true" {
 				r.refuse(Background)
 			}
+		case name == "prompt" && kind == chat.KindObject && req.API == chat.Responses:
+			template = true
+			c.Value()
 		case name == "reasoning_effort" && kind == chat.KindString:
 			r.Effort = c.Text()
 		case name == "reasoning" && kind == chat.KindObject && r.Effort == "":
@@ -106,7 +110,13 @@ func ReadOffer(req *chat.Request) OfferRequest {
 		// not in the last round.
 		r.refuse(ToolChoice)
 	}
-	if r.kind != chat.KindMissing && r.kind != chat.KindNull && r.kind != chat.KindArray {
+	switch r.kind {
+	case chat.KindArray:
+	case chat.KindMissing, chat.KindNull:
+		if template { // it may have tools, which tools in the request replace
+			r.refuse(Ambiguous)
+		}
+	default:
 		r.refuse(Ambiguous)
 	}
 	return r

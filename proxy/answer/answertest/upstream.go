@@ -159,6 +159,9 @@ func (u *Upstream) keep(n int, body []byte) error {
 		return err
 	}
 	s := responding{Answer: u.dialogue.Answers[n-1], habit: u.items, n: n}
+	if s.Status != 0 { // nothing is added to a conversation unless a response is completed
+		return nil
+	}
 	for _, item := range s.items() {
 		all = append(all, encode(item))
 	}
