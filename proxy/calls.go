@@ -82,6 +82,15 @@ func (r *Rounds) answer(calls []answer.LoopCall) []call {
 	return all
 }
 
+// notRun returns calls of the last round, which are not run.
+func notRun(calls []answer.LoopCall) []call {
+	all := make([]call, len(calls))
+	for i, c := range calls {
+		all[i] = call{LoopCall: c, result: tools.CallResult{Content: noRoom}}
+	}
+	return all
+}
+
 // cost returns the tokens of a call's result.
 func (r *Rounds) cost(c *call) int {
 	text := c.result.Content

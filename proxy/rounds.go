@@ -90,6 +90,12 @@ func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 	r.pending = nil
 	switch goes = t.Continues() && !r.last; {
 	case goes, t.Mixed() && !r.last:
+	case r.Offer.req.API == chat.Responses && (t.Continues() || t.Mixed()):
+		calls := notRun(t.OurCalls) // the upstream may keep them, and then waits for results
+		if r.pending = r.Offer.results(calls); t.Mixed() {
+			r.Offer.keep(r.Life, r, t, calls)
+		}
+		return false
 	case len(t.ClientCalls) > 0 && len(r.messages) > 0:
 		r.Offer.keep(r.Life, r, t, nil)
 		return false

@@ -79,7 +79,9 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *answer.LoopTurn, ours
 	switch {
 	case o.req.API == chat.Responses:
 		turn.Before = r.unseen
-		turn.Results = append(t.Hidden(), o.results(ours)...)
+		if len(ours) > 0 {
+			turn.Results = append(t.Hidden(), o.results(ours)...)
+		}
 	case o.policy.XML:
 		turn.Before = r.unseen
 		if len(ours) > 0 { // a round of their own, as the client's message cannot hold their results
