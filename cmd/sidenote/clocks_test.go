@@ -87,7 +87,7 @@ state: state
 policies:
   default:
     upstream: default
-    retrieval: {deadline: 1s}
+    retrieval: {deadline: 2s}
     planner: {upstream: silent, model: m, timeout: 300ms}
     rerank: {upstream: silent, model: m, dialect: %s, timeout: 200ms}
 `, newRecorder(t).URL, silent, service.URL, front.URL, dialect))
