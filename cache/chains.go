@@ -10,8 +10,8 @@ import (
 // is searched by its own words.
 const ChainLifetime = 24 * time.Hour
 
-// MaxLink limits the size of a stored link, in bytes.
-const MaxLink = 64 << 10
+// MaxLink limits the size of a stored link, in bytes. Results of tools are most of it.
+const MaxLink = 512 << 10
 
 // A Link is what the next turn of a conversation that an upstream holds needs of the turns before
 // it.
