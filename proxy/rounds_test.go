@@ -184,6 +184,47 @@ func TestResultsInTextStayWithinMaxTokens(t *testing.T) {
 	}
 }
 
+// Comments keep a stream alive while reasoning is held back until it is known what follows it.
+func TestHeartbeatWhileReasoningIsHeld(t *testing.T) {
+	for _, heartbeat := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			req, err := chat.Responses.Parse([]byte(`{"model":"m","input":"?"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			policy := &tools.Policy{Offer: []tools.ToolName{tools.SearchKnowledge}, MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute, NoHeartbeat: !heartbeat}
+			o, refusal := proxy.OfferTools(req, policy, model.Model{}, []string{"docs"})
+			if refusal != "" {
+				t.Fatal(refusal)
+			}
+			r := proxy.NewRounds(proxy.RoundsSetup{Host: new(host), Policy: policy, Offer: o, Life: t.Context(), Began: time.Now(), Report: new(report.Tools)})
+			var out bytes.Buffer
+			w := r.Through(nil)(nobody{&out})
+			event := func(data string) {
+				if _, err := io.WriteString(w, "data: "+data+"\n\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			event(`{"type":"response.output_item.added","output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[]}}`)
+			for range 12 {
+				time.Sleep(time.Second)
+				event(`{"type":"response.reasoning_summary_text.delta","output_index":0,"item_id":"rs_1","delta":"hm"}`)
+			}
+			want := ""
+			if heartbeat {
+				want = strings.Repeat(": sidenote tools\n\n", 2)
+			}
+			if out.String() != want {
+				t.Errorf("heartbeat %v: %q", heartbeat, out.String())
+			}
+			event(`{"type":"response.output_item.added","output_index":1,"item":{"type":"message","id":"msg_1","role":"assistant","content":[]}}`)
+			if n := strings.Count(out.String(), `"hm"`); n != 12 {
+				t.Errorf("%d pieces of the reasoning", n)
+			}
+		})
+	}
+}
+
 // Comments keep a stream alive while a tool runs, every five seconds, unless the policy disables
 // them.
 func TestHeartbeat(t *testing.T) {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -36,6 +37,7 @@ type roundStream struct {
 	then     io.WriteCloser // closed after the stream; may be nil
 	splitter answer.Splitter
 	out      answerOut // events for the client
+	wrote    time.Time // when the client got something last; zero before the first piece
 }
 
 // Write processes the next piece of the first round.
@@ -43,8 +45,19 @@ func (s *roundStream) Write(piece []byte) (int, error) {
 	if _, err := s.splitter.Write(piece); err != nil {
 		return 0, s.full(err)
 	}
+	if now := time.Now(); s.out.Len() > 0 || s.wrote.IsZero() {
+		s.wrote = now
+	} else if !s.Policy.NoHeartbeat && now.Sub(s.wrote) >= Heartbeat { // events are held back
+		s.wrote = now
+		if err := answer.EventComment(&s.out, toolsComment); err != nil {
+			return 0, err
+		}
+	}
 	return len(piece), s.out.Flush()
 }
+
+// toolsComment keeps a stream alive.
+const toolsComment = "sidenote tools"
 
 // full ends a stream with err, because there is no memory to buffer it.
 func (s *roundStream) full(err error) error {
@@ -147,7 +160,7 @@ func (s *roundStream) round() error {
 // alive runs do while comments keep the stream alive.
 func (s *roundStream) alive(do func()) error {
 	comment := func() error {
-		if err := answer.EventComment(&s.out, "sidenote tools"); err != nil {
+		if err := answer.EventComment(&s.out, toolsComment); err != nil {
 			return err
 		}
 		return s.out.Flush()
