@@ -55,7 +55,8 @@ func (r *rig) writesRefused(begin, end func(), kind, line string) {
 	if g := r.glimpse(); g.open > 0 || g.status != "degraded" || !g.says(line+"; what it holds is read, nothing new is kept") {
 		r.t.Errorf("%d breakers open, %s %q", g.open, g.status, g.reasons)
 	}
-	if late := r.errors("timeout"); r.errors(kind) == 0 || r.errors(kind)+late != r.errors() { // a busy machine may be late
+	// On a busy machine some calls may be late, find no connection, or not be made.
+	if late := r.errors("timeout", "pool", "dropped"); r.errors(kind) == 0 || r.errors(kind)+late != r.errors() || late > r.errors(kind) {
 		r.t.Errorf("%.0f errors of %.0f are of kind %s", r.errors(kind), r.errors(), kind)
 	}
 	start := time.Now()
