@@ -190,6 +190,7 @@ func TestGroupMeetsDamage(t *testing.T) {
 				Bases: func(string) retrieval.Retriever { return g }, Joint: func(string) string { return "all" }, Terms: analysis.Terms,
 			}
 			q := retrieval.Query{Text: "parental leave", Settings: retrieval.DefaultSettings(), Bases: []retrieval.Ref{{Knowledge: "kb"}, {Knowledge: "other"}, {Knowledge: "third"}}}
+			q.Settings.Deadline = time.Minute // whatever else runs
 			whole, err := p.Retrieve(t.Context(), q)
 			if err != nil || whole.Partial {
 				t.Fatalf("%+v, %v", whole, err)
