@@ -26,10 +26,7 @@ type itemEvent struct {
 }
 
 // copied returns a copy of the event.
-func (e *itemEvent) copied() itemEvent {
-	event := clone(e.event)
-	return eventOf(event, e.item)
-}
+func (e *itemEvent) copied() itemEvent { return eventOf(clone(e.event), e.item) }
 
 // eventOf reads an event. Data that is not a JSON object is not read.
 func eventOf(event []byte, item *outputItem) itemEvent {
