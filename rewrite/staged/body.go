@@ -82,16 +82,16 @@ func (b *builder) member(m *member) {
 	if b.leavesOut(m.name) {
 		return
 	}
+	if b.ofOtherAPI(m.name) {
+		b.add(m.name, m.value)
+		return
+	}
 	switch m.name {
 	case "messages", "input":
-		if (m.name == "input") != b.responses() {
-			b.add(m.name, m.value)
-			break
-		}
 		b.name(m.name)
 		b.body = b.messages(b.body)
 	case "instructions":
-		if b.responses() && b.req.instructions.End > 0 {
+		if b.req.instructions.End > 0 {
 			b.name(m.name)
 			b.body = b.stripped(b.body, b.req.instructions)
 			break
@@ -119,10 +119,6 @@ func (b *builder) member(m *member) {
 	case "max_tokens", "max_completion_tokens", "max_output_tokens": // see limit
 	case "sidenote", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call":
 	case fieldEffort, "reasoning":
-		if m.name == fieldEffort && b.responses() || m.name == "reasoning" && !b.responses() {
-			b.add(m.name, m.value)
-			break
-		}
 		if b.call.Stage.Model == "" || b.call.Model.Reasoning != tokens.ReasoningNone { // otherwise it was meant for another model
 			b.hasEffort = true
 			b.add(m.name, m.value)
@@ -130,6 +126,17 @@ func (b *builder) member(m *member) {
 	default:
 		b.add(m.name, m.value)
 	}
+}
+
+// ofOtherAPI reports whether a member has a meaning in the other API only.
+func (b *builder) ofOtherAPI(name string) bool {
+	switch name {
+	case "input", "instructions", "text", "include", "max_output_tokens", "reasoning":
+		return !b.responses()
+	case "messages", fieldEffort:
+		return b.responses()
+	}
+	return false
 }
 
 // EffortParam returns the member of a request with the reasoning effort.

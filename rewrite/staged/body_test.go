@@ -67,6 +67,16 @@ func TestBodyStrips(t *testing.T) {
 	}
 }
 
+// What a member means in the other API only, it does not mean here: each stage gets it unchanged.
+func TestBodyKeepsMembersOfTheOtherAPI(t *testing.T) {
+	const others = `"text":1,"include":2,"max_output_tokens":3,"input":4,"instructions":5,"reasoning":6`
+	body := `{"messages":[{"role":"user","content":"?"}],` + others + `}`
+	got := staged.Read(parse(t, body)).Body(nil, staged.Call{Stage: &staged.Stage{}, Prompt: staged.Escaped("", "P")})
+	if want := `{"messages":[{"role":"user","content":"P"}],` + others + `}`; string(got) != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // Unfit names what a chain cannot handle, and nothing else.
 func TestUnfit(t *testing.T) {
 	const user = `"messages":[{"role":"user","content":"Q"}]`
