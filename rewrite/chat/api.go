@@ -7,10 +7,11 @@ type API byte
 const (
 	Completions API = iota // chat completions
 	Responses              // OpenAI's Responses API
+	Messages               // Anthropic's Messages API
 )
 
 // String returns the name that logs, metrics and pages use.
-func (a API) String() string { return [...]string{"chat", "responses"}[a] }
+func (a API) String() string { return [...]string{"chat", "responses", "messages"}[a] }
 
 // A dialect holds what the requests of an API are made of.
 type dialect struct {
@@ -41,6 +42,15 @@ var dialects = [...]dialect{
 		},
 		element: "input[].", part: "input[].content[].",
 		openPart: `{"type":"input_text","text":"`,
+	},
+	Messages: {
+		list: "messages",
+		keys: []string{
+			"messages", "model", "stream", "system", "output_config", "output_format", "sidenote",
+			"tools", "max_tokens", "service_tier",
+		},
+		element: "messages[].", part: "messages[].content[].",
+		openPart: `{"type":"text","text":"`,
 	},
 }
 
