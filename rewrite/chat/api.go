@@ -20,6 +20,7 @@ type dialect struct {
 	element  string   // the path of an element of list
 	part     string   // the path of a part of an element's content
 	openPart string   // opens a part with text
+	operator string   // the member of the body that is the first system message; "" if the API has none
 }
 
 // dialects has one element for each API. It is never changed.
@@ -42,6 +43,7 @@ var dialects = [...]dialect{
 		},
 		element: "input[].", part: "input[].content[].",
 		openPart: `{"type":"input_text","text":"`,
+		operator: "instructions",
 	},
 	Messages: {
 		list: "messages",
@@ -51,6 +53,7 @@ var dialects = [...]dialect{
 		},
 		element: "messages[].", part: "messages[].content[].",
 		openPart: `{"type":"text","text":"`,
+		operator: "system",
 	},
 }
 
@@ -74,16 +77,25 @@ func (a API) isText(part string) bool {
 func (a API) Parse(body []byte) (*Request, error) { return new(Parser).Parse(a, body) }
 
 // APIOf returns the API that a request body is most likely of: Responses if it has input and no
-// messages.
+// messages, Messages if it has messages and a member that only that API has.
 func APIOf(body []byte) API {
-	var messages, input bool
+	var messages, input, anthropic bool
 	r := NewReader(body)
 	r.Members(func(name []byte) {
-		messages = messages || string(name) == "messages"
-		input = input || string(name) == "input"
+		switch string(name) {
+		case "messages":
+			messages = true
+		case "input":
+			input = true
+		case "system", "thinking", "stop_sequences", "cache_control", "anthropic_version", "mcp_servers":
+			anthropic = true
+		}
 		r.Value()
 	})
-	if input && !messages {
+	switch {
+	case messages && anthropic:
+		return Messages
+	case input && !messages:
 		return Responses
 	}
 	return Completions

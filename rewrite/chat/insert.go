@@ -100,7 +100,7 @@ func BeforeLastUser(r *Request) int {
 	if !between {
 		return n
 	}
-	if r.API == Completions {
+	if r.API != Responses {
 		for n > 0 && r.listed(all[n]) != "assistant" {
 			n--
 		}
@@ -119,7 +119,7 @@ func BeforeLastUser(r *Request) int {
 
 // RoleOf returns the role of message n, "" if it has none.
 func RoleOf(r *Request, n int) string {
-	if r.API == Responses && n == 0 && len(r.items()) < len(r.Messages) {
+	if n == 0 && r.hasOperator() {
 		return "system"
 	}
 	role := ""

@@ -18,6 +18,7 @@ type message struct {
 	kind      Kind
 	ambiguous bool  // two parsers could read it differently
 	n         int32 // its index in Request.Messages
+	results   bool  // it has results of tools, of Messages
 	content   Span  // the content's value; if missing, where to insert it
 	parts     Span  // indices into Request.parts of its texts, if content is an array
 	last      int   // end of an array's last element; 0 if it has none
@@ -121,6 +122,9 @@ func (p *Parser) message(n int) {
 	if m.kind == KindMissing {
 		m.content = Span{roleEnd, roleEnd}
 	}
+	if m.results { // nothing may stand behind them, and they are not a question
+		m.role = roleOther
+	}
 	// A rewrite does not need messages of other roles (assistant, tool) without text. The first
 	// message is always kept, so that a list of only such messages does not look empty.
 	if n == 0 || m.role != roleOther || m.kind == KindString || m.parts.Start < m.parts.End {
@@ -160,7 +164,7 @@ func (p *Parser) role(n int, m *message) {
 // whole body ambiguous, because they decide how a message is read.
 func (p *Parser) ambiguous(n int, member, why string) {
 	if p.keys.err == nil {
-		at := path{n, -1, member}.in(p.dialect().list)
+		at := path{n, -1, member}.in(p.dialect())
 		p.keys.err = &Error{Reason: Ambiguous, Param: at, Message: at + " " + why}
 	}
 }
@@ -171,7 +175,9 @@ func (p *Parser) content(n int, m *message) {
 	case KindArray:
 		m.parts.Start = len(p.r.parts)
 		m.content = p.array(func(i int) {
-			p.part(n, i)
+			if kind := p.part(n, i); kind == "tool_result" {
+				m.results = true
+			}
 			m.last = p.i
 		})
 		m.parts.End = len(p.r.parts)
@@ -184,23 +190,34 @@ func (p *Parser) content(n int, m *message) {
 	}
 }
 
-func (p *Parser) part(n, i int) {
+// part reads part i of the content of message n, or of system if n is negative, and returns its type.
+func (p *Parser) part(n, i int) (kind string) {
 	if k := p.kind(); k != KindObject {
 		p.notChat(path{n, i, ""}, "%s, not an object", k)
 		p.value()
-		return
+		return ""
 	}
-	var isText bool
 	var text Span
+	nested := 0
+	at, keys := p.dialect().part, partKeys
+	if p.r.API == Messages {
+		if keys = blockKeys; n < 0 {
+			at = "system[]."
+		}
+	}
 	level := p.keys.level()
 	p.object(func(key Span, escaped bool) {
-		name, same := p.key(level, p.dialect().part, key, escaped, partKeys)
+		name, same := p.key(level, at, key, escaped, keys)
 		k := p.kind()
+		if name == "content" && k == KindArray {
+			nested = p.nestedAttachments()
+			return
+		}
 		v := p.value()
 		switch {
-		case p.err != nil || !same:
+		case p.err != nil || !same || name == "content":
 		case name == "type" && k == KindString:
-			isText = p.r.API.isText(Unquote(v.Of(p.b)))
+			kind = Unquote(v.Of(p.b))
 		case name == "text" && k == KindString:
 			text = v
 			p.checkSurrogate(v)
@@ -210,11 +227,15 @@ func (p *Parser) part(n, i int) {
 	})
 	p.keys.leave(level)
 	switch {
-	case !isText:
-		p.r.Attachments++
+	case !p.r.API.isText(kind):
+		p.r.Attachments += nested
+		if p.r.API.attached(kind) {
+			p.r.Attachments++
+		}
 	case text != Span{}:
 		p.r.parts = append(p.r.parts, text)
 	}
+	return kind
 }
 
 // checkSurrogate records an ambiguity if a text of the current message has a lone surrogate.

@@ -9,6 +9,7 @@ import (
 // and the frame around the text.
 type Place struct {
 	Offset, Remove int
+	Wrap           Span // a string that becomes the text of the first block of a list; zero if nothing does
 	Frame
 }
 
@@ -45,8 +46,12 @@ func (f Frame) End(trail string) []byte {
 
 // System returns the end of the first system or developer message or, without one, the place of a
 // new message before all others. Strict chat templates refuse a second system message, and one
-// that is not the first. Of Responses instructions are the first system message.
+// that is not the first. Of Responses instructions are the first system message; of Messages it is
+// always the member system.
 func (r *Request) System() Place {
+	if r.API == Messages {
+		return r.Instructions()
+	}
 	for i := range r.kept {
 		if r.kept[i].operator() {
 			return r.EndOf(i)
@@ -55,28 +60,28 @@ func (r *Request) System() Place {
 	return r.First("system")
 }
 
-// Instructions returns the end of the member instructions of a Responses request, or the place of
-// the member if it is absent.
+// Instructions returns the end of the member instructions of a Responses request, or of system of a
+// Messages request, or the place of the member if it is absent.
 func (r *Request) Instructions() Place {
-	if r.operator.Kind == KindString {
+	if r.hasOperator() {
 		return r.EndOf(0)
 	}
 	return r.First("system")
 }
 
-// InInstructions reports whether a part of the body is in the member instructions.
+// InInstructions reports whether a part of the body is in the member instructions or system.
 func (r *Request) InInstructions(part Span) bool {
 	return r.operator.Start <= part.Start && part.End <= r.operator.End
 }
 
-// First returns the place of a new message with the given role, before all others. Of Responses a
-// system message is put into instructions, which must be absent or null.
+// First returns the place of a new message with the given role, before all others. Of Responses and
+// Messages a system message is put into instructions or system, which must be absent or null.
 func (r *Request) First(role string) Place {
-	if r.API == Responses && role == "system" {
+	if name := dialects[r.API].operator; name != "" && role == "system" {
 		if at := r.operator; at.Kind == KindNull {
 			return Place{Offset: at.Start, Remove: at.End - at.Start, Frame: Frame{open: `"`, close: `"`, Added: true}}
 		}
-		return Place{Offset: r.first, Frame: Frame{open: `"instructions":"`, close: `",`, Added: true}}
+		return Place{Offset: r.first, Frame: Frame{open: `"` + name + `":"`, close: `",`, Added: true}}
 	}
 	at := Place{Offset: r.list.Start + 1, Frame: Frame{open: `{"role":"` + role + `","content":"`, close: `"},`, Added: true}}
 	if len(r.Messages) == 0 {

@@ -1,7 +1,7 @@
 // Package chat parses the body of a chat request into byte offsets of what a rewrite reads or
 // changes, and finds the places where text can be added to its messages. It never decodes the
-// whole body and never changes it. A chat request is one of an API: chat completions or
-// Responses.
+// whole body and never changes it. A chat request is one of an API: chat completions,
+// Responses or Anthropic's Messages.
 //
 // It knows nothing of policies, sources or tokens.
 package chat
@@ -29,9 +29,9 @@ type Request struct {
 	History     History // of Responses
 
 	// Used for counting only.
-	Messages    []Span // all of them, or items; of Responses also instructions, first, and input, if they are strings
+	Messages    []Span // all of them, or items; also, first, instructions or system; and an input that is a string
 	Tools       []Span // the arrays tools and functions
-	Format      Span   // response_format or text.format, if it has a schema
+	Format      Span   // response_format, text.format or output_config.format, if it has a schema
 	Attachments int    // number of content parts that are not text, and of spoken answers
 	MaxTokens   int    // limit of one answer: the larger of max_completion_tokens and max_tokens, or max_output_tokens; 0 if not given
 	Choices     int    // n, or best_of if larger; 0 if not given
@@ -39,7 +39,7 @@ type Request struct {
 	seen      marks
 	first     int       // offset after the opening brace
 	list      Span      // the array of messages or items, or a string input
-	operator  Member    // instructions
+	operator  Member    // instructions or system
 	kept      []message // the messages that a rewrite may need
 	parts     []Span    // the text parts of all content arrays, in order, quotes included
 	ambiguous bool      // two parsers could read something differently
@@ -62,8 +62,9 @@ type Parser struct {
 	r        Request
 	shape    *Error // the first wrong type; reported only if the body is otherwise valid JSON
 	keys     keySet
-	describe bool   // describe the ambiguities in messages
-	model    string // model of the previous request, mostly the same again
+	describe bool    // describe the ambiguities in messages
+	model    string  // model of the previous request, mostly the same again
+	operator message // what is read of instructions or system
 }
 
 // Parse is like API.Parse, but the Request is valid only until the next call of Parse or Reset.
@@ -116,10 +117,16 @@ type path struct {
 	field         string
 }
 
-// in returns the path in a body whose messages are in list.
-func (at path) in(list string) string {
+// in returns the path in a body of that dialect.
+func (at path) in(d *dialect) string {
 	s := at.field
-	if at.message >= 0 {
+	switch {
+	case at.message < 0 && at.part >= 0:
+		if s = fmt.Sprintf("%s[%d]", d.operator, at.part); at.field != "" {
+			s += "." + at.field
+		}
+	case at.message >= 0:
+		list := d.list
 		s = fmt.Sprintf("%s[%d]", list, at.message)
 		if at.part >= 0 {
 			s += fmt.Sprintf(".content[%d]", at.part)
@@ -134,7 +141,7 @@ func (at path) in(list string) string {
 // notChat records that the body is JSON but not a supported chat request.
 func (p *Parser) notChat(at path, format string, args ...any) {
 	if p.shape == nil {
-		where := at.in(p.dialect().list)
+		where := at.in(p.dialect())
 		p.shape = &Error{Reason: NotChat, Param: where, Message: where + ": " + fmt.Sprintf(format, args...)}
 	}
 }
@@ -180,8 +187,8 @@ func (p *Parser) top() {
 		last = p.i
 	})
 	p.end()
-	if p.r.operator.Kind == KindString {
-		p.instructions()
+	if p.r.hasOperator() {
+		p.insertOperator()
 	}
 }
 
@@ -293,6 +300,7 @@ func (p *Parser) topValue(name string) {
 	case name == "n" || name == "best_of":
 		p.r.Choices = max(p.r.Choices, wholeNumber(p.value().Of(p.b)))
 	case p.r.API == Responses && p.ofResponses(name, k):
+	case p.r.API == Messages && p.ofMessages(name, k):
 	default:
 		switch {
 		case name == p.dialect().list:
@@ -371,20 +379,27 @@ func (r *Request) Ambiguity(i int, valid Validity) *Error {
 		return nil
 	}
 	d, index := &dialects[r.API], n-(len(r.Messages)-len(r.items()))
-	param := path{index, -1, ""}.in(d.list)
+	param := path{index, -1, ""}.in(d)
 	if r.Body[r.Messages[n].Start] == '"' {
 		if param = d.list; index < 0 {
-			param = "instructions"
+			param = d.operator
 		}
 		return &Error{Reason: Ambiguous, Param: param, Message: "text is not valid Unicode"}
 	}
 	p := Parser{scanner: scanner{b: r.Body[:r.Messages[n].End], i: r.Messages[n].Start, loneSurrogate: -1}, describe: true}
-	if p.r.API = r.API; r.API == Responses {
+	switch p.r.API = r.API; {
+	case index < 0:
+		param = d.operator
+		p.blocks()
+	case r.API == Responses:
 		p.item(index)
-	} else {
+	default:
 		p.message(index)
 	}
 	err := p.keys.err
+	if err == nil && index < 0 {
+		return &Error{Reason: Ambiguous, Param: param, Message: "text is not valid UTF-8"}
+	}
 	if err == nil {
 		return &Error{Reason: Ambiguous, Param: param + ".content", Message: "text is not valid UTF-8"}
 	}

@@ -33,11 +33,12 @@ func (p *Parser) ofResponses(name string, k Kind) bool {
 		}
 	case name == "instructions" && (k == KindString || k == KindNull):
 		p.r.operator = Member{Span: p.value(), Kind: k}
+		p.operator = message{role: roleSystem, kind: KindString, ambiguous: p.garbledText(p.r.operator.Span), content: p.r.operator.Span}
 	case name == "instructions":
 		p.notChat(path{-1, -1, name}, "%s, not a string", k)
 		p.value()
 	case name == "text" && k == KindObject:
-		p.textOptions()
+		p.formatIn("text.")
 	case name == "previous_response_id" && k == KindString:
 		h.PreviousAt = Span{Start: p.i}
 		h.Previous = p.id()
@@ -83,13 +84,13 @@ func (p *Parser) conversation() {
 	p.keys.leave(level)
 }
 
-// textOptions reads the member text, which may hold the format of the answer.
-func (p *Parser) textOptions() {
+// formatIn reads an object that may hold the format of the answer; at is its path with a dot.
+func (p *Parser) formatIn(at string) {
 	level := p.keys.level()
 	p.object(func(key Span, escaped bool) {
-		name, _ := p.key(level, "text.", key, escaped, textKeys)
+		name, _ := p.key(level, at, key, escaped, textKeys)
 		if name == "format" && p.kind() == KindObject {
-			p.format("text.format.")
+			p.format(at + "format.")
 			return
 		}
 		p.value()
@@ -199,36 +200,42 @@ func (p *Parser) itemMember(n int, it *item, name string, same bool) {
 	}
 }
 
-// instructions puts the member instructions before all messages.
-func (p *Parser) instructions() {
-	at := p.r.operator.Span
+// hasOperator reports whether instructions or system are the first of Messages.
+func (r *Request) hasOperator() bool {
+	return r.operator.Kind == KindString || r.operator.Kind == KindArray
+}
+
+// insertOperator puts the member instructions or system before all messages.
+func (p *Parser) insertOperator() {
 	for i := range p.r.kept {
 		p.r.kept[i].n++
 	}
-	p.r.kept = slices.Insert(p.r.kept, 0, message{role: roleSystem, kind: KindString, ambiguous: p.garbledText(at), content: at})
-	p.r.Messages = slices.Insert(p.r.Messages, 0, at)
+	p.r.kept = slices.Insert(p.r.kept, 0, p.operator)
+	p.r.Messages = slices.Insert(p.r.Messages, 0, p.r.operator.Span)
 }
 
-// garbledText reports whether a string has an escaped lone surrogate.
-func (p *Parser) garbledText(at Span) bool {
-	s := scanner{b: at.Of(p.b), loneSurrogate: -1}
-	if p.loneSurrogate >= 0 { // somewhere in the body
-		s.str()
-	}
-	return s.loneSurrogate >= 0
-}
+// garbledText reports whether the string that was just read has an escaped lone surrogate.
+func (p *Parser) garbledText(at Span) bool { return p.loneSurrogate >= at.Start }
 
 // items returns the elements of the list of messages, or the string that stands for it.
 func (r *Request) items() []Span {
-	if r.operator.Kind == KindString && len(r.Messages) > 0 {
+	if r.hasOperator() && len(r.Messages) > 0 {
 		return r.Messages[1:]
 	}
 	return r.Messages
 }
 
-// HasReasoning reports whether the list of messages has items with reasoning.
+// HasReasoning reports whether the list of messages has items or blocks with reasoning.
 func HasReasoning(r *Request) bool {
-	return r.API == Responses && slices.ContainsFunc(r.items(), func(at Span) bool { return r.listed(at) == "reasoning" })
+	switch r.API {
+	case Responses:
+		return slices.ContainsFunc(r.items(), func(at Span) bool { return r.listed(at) == "reasoning" })
+	case Messages:
+		return slices.ContainsFunc(r.items(), func(at Span) bool {
+			return hasBlock(at.Of(r.Body), "thinking") || hasBlock(at.Of(r.Body), "redacted_thinking")
+		})
+	}
+	return false
 }
 
 // listed returns the kind of an element of the list of messages as far as insertions depend on it:
@@ -252,7 +259,9 @@ func (r *Request) listed(element Span) (kind string) {
 	switch {
 	case r.API == Completions && (role == "tool" || role == "function"):
 		return "output"
-	case r.API == Completions || kind == "" || kind == "message":
+	case r.API == Messages && role == "user" && hasBlock(element.Of(r.Body), "tool_result"):
+		return "output"
+	case r.API != Responses || kind == "" || kind == "message":
 		return role
 	case strings.HasSuffix(kind, "_output"):
 		return "output"

@@ -153,6 +153,8 @@ func (w *weigher) message(k tokens.Key, raw []byte) (text, images int, exact boo
 		switch {
 		case w.api == chat.Responses:
 			m.item()
+		case w.api == chat.Messages:
+			m.turn()
 		default:
 			m.text = tokens.MessageOverhead
 			m.Object(m.member)

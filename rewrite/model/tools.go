@@ -30,8 +30,8 @@ func (m *messageWeight) tools() {
 	}
 }
 
-// tool counts a tool: a function, either inside a "function" member or bare, as in Responses;
-// anything else is counted as text.
+// tool counts a tool: a function, either inside a "function" member or bare, as in Responses and
+// Messages; anything else is counted as text.
 func (m *messageWeight) tool() {
 	start, kind := m.Reader, ""
 	framed := false
@@ -64,7 +64,7 @@ func (m *messageWeight) function() {
 			name = m.Text()
 		case "description":
 			description = m.Text()
-		case "parameters":
+		case "parameters", "input_schema":
 			m.schema()
 		default:
 			m.Value()

@@ -1,0 +1,175 @@
+package chat
+
+import "strings"
+
+// blockKeys are the members of content blocks of a Messages request that are read.
+var blockKeys = append([]string{"content"}, partKeys...)
+
+// ofMessages reads a member of a Messages request, and returns false if it has no value to read.
+func (p *Parser) ofMessages(name string, k Kind) bool {
+	switch {
+	case name == "system" && k == KindArray:
+		p.blocks()
+	case name == "system" && (k == KindString || k == KindNull):
+		p.r.operator = Member{Span: p.value(), Kind: k}
+		p.operator = message{role: roleSystem, kind: KindString, ambiguous: p.garbledText(p.r.operator.Span), content: p.r.operator.Span}
+	case name == "system":
+		p.notChat(path{-1, -1, name}, "%s, not a string or an array", k)
+		p.value()
+	case name == "output_config" && k == KindObject:
+		p.formatIn("output_config.")
+	case name == "output_format" && k == KindObject:
+		p.format("output_format.")
+	default:
+		return false
+	}
+	return true
+}
+
+// blocks reads the text blocks of the member system.
+func (p *Parser) blocks() {
+	m := message{role: roleSystem, kind: KindArray}
+	p.keys.quiet, p.keys.ambiguous = !p.describe, false
+	m.parts.Start = len(p.r.parts)
+	m.content = p.array(func(i int) {
+		p.part(-1, i)
+		m.last = p.i
+	})
+	m.parts.End = len(p.r.parts)
+	m.ambiguous, p.keys.quiet = p.keys.ambiguous, false
+	p.r.ambiguous = p.r.ambiguous || m.ambiguous
+	p.r.operator, p.operator = Member{Span: m.content, Kind: KindArray}, m
+}
+
+// nestedAttachments reads the content of a block, such as that of a tool's result, and returns the
+// number of its images and documents.
+func (p *Parser) nestedAttachments() (n int) {
+	p.array(func(int) {
+		at := p.i
+		if k, v := p.kind(), p.value(); k == KindObject && p.err == nil && p.r.API.attached(typeOf(p.b[at:v.End])) {
+			n++
+		}
+	})
+	return n
+}
+
+// typeOf returns the member type of a JSON object.
+func typeOf(object []byte) (kind string) {
+	r := NewReader(object)
+	r.Object(func(name string) {
+		if name == "type" && r.Kind() == KindString {
+			kind = r.Text()
+			return
+		}
+		r.Value()
+	})
+	return kind
+}
+
+// attached reports whether a content part of the given type, which is not text, is an image, a file
+// or another attachment.
+func (a API) attached(part string) bool {
+	if a != Messages {
+		return true
+	}
+	switch part {
+	case "text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use", "search_result", "tool_reference", "compaction":
+		return false
+	}
+	return !strings.HasSuffix(part, "tool_result")
+}
+
+// hasBlock reports whether the content of a message in JSON is a list with a block of that type.
+func hasBlock(message []byte, kind string) (found bool) {
+	r := NewReader(message)
+	r.Object(func(name string) {
+		if name != "content" || r.Kind() != KindArray {
+			r.Value()
+			return
+		}
+		r.Array(func(int) { found = typeOf(r.Value()) == kind || found })
+	})
+	return found
+}
+
+// openText opens a list whose first block has a string as its text.
+const openText = `[{"type":"text","text":`
+
+// BlocksAfter returns the place of content blocks in JSON, each after a comma, at the end of the
+// content of the i-th message of a Messages request. A string becomes a list of blocks; Wrapping
+// returns what has to be inserted before it.
+func (r *Request) BlocksAfter(i int) Place {
+	m := &r.kept[i]
+	if m.kind == KindString {
+		return Place{Offset: m.content.End, Wrap: m.content, Frame: Frame{open: "}", close: "]"}}
+	}
+	return Place{Offset: m.last}
+}
+
+// Wrapping returns what has to be inserted before the string Wrap; nil if there is none.
+func (p *Place) Wrapping() []byte {
+	if p.Wrap == (Span{}) {
+		return nil
+	}
+	return []byte(openText)
+}
+
+// SearchResults are the blocks of the type search_result in a Messages request.
+type SearchResults struct {
+	Before  int  // number of them up to the end of a message
+	After   bool // there are others after that
+	Uncited bool // one of them has citations disabled
+}
+
+// SearchResultsAround reads the search results of a Messages request up to the end of its i-th
+// message and after that.
+func (r *Request) SearchResultsAround(i int) (found SearchResults) {
+	for n, at := range r.items() {
+		m := NewReader(at.Of(r.Body))
+		m.Object(func(name string) {
+			if name == "content" {
+				r.searchResults(&m, n > int(r.kept[i].n)-(len(r.Messages)-len(r.items())), &found)
+				return
+			}
+			m.Value()
+		})
+	}
+	return found
+}
+
+// searchResults reads a list of blocks; after reports whether it is after the place of interest.
+func (r *Request) searchResults(list *Reader, after bool, found *SearchResults) {
+	list.Array(func(int) {
+		kind, cited, nested := "", false, []byte(nil)
+		list.Object(func(name string) {
+			switch {
+			case name == "type" && list.Kind() == KindString:
+				kind = list.Text()
+			case name == "content" && list.Kind() == KindArray:
+				nested = list.Value()
+			case name == "citations" && list.Kind() == KindObject:
+				list.Object(func(name string) { cited = string(list.Value()) == "true" && name == "enabled" || cited })
+			default:
+				list.Value()
+			}
+		})
+		switch {
+		case kind == "search_result" && after:
+			found.After = true
+		case kind == "search_result":
+			found.Before++
+			found.Uncited = found.Uncited || !cited
+		case kind == "tool_result" && nested != nil:
+			inner := NewReader(nested)
+			r.searchResults(&inner, after, found)
+		}
+	})
+}
+
+// AppendSearchResult appends a comma and a block of the type search_result to dst.
+func AppendSearchResult(dst []byte, source, title, text string) []byte {
+	dst = appendQuoted(append(dst, `,{"type":"search_result","source":"`...), source)
+	dst = appendQuoted(append(dst, `","title":"`...), title)
+	dst = appendQuoted(append(dst, `","content":[{"type":"text","text":"`...), text)
+	return append(dst, `"}],"citations":{"enabled":true}}`...)
+}
