@@ -27,8 +27,9 @@ type models struct{ row model.Model }
 func (m models) Model(string) model.Model { return m.row }
 
 // A golden file holds policy.json (changes of the default policy), sources.json (the search
-// result) or reason.txt (why there is none), one or more request*.json, or responses*.json of the
-// Responses API, and, for each of them, the rewritten body and the ledger.
+// result) or reason.txt (why there is none), one or more request*.json, responses*.json of the
+// Responses API or messages*.json of the Messages API, and, for each of them, the rewritten body and
+// the ledger.
 func TestGolden(t *testing.T) {
 	goldentest.Each(t, "testdata/golden", golden)
 }
@@ -47,13 +48,11 @@ func golden(t *testing.T, a *goldentest.Archive) {
 	}
 	rw := &rewrite.Rewriter{Retriever: answer(t, a.Get("sources.json"), strings.TrimSpace(string(a.Get("reason.txt")))), Models: models{model}}
 	for _, f := range a.Files {
-		api := chat.Completions
-		suffix, ok := strings.CutPrefix(f.Name, "request")
-		if !ok {
-			api = chat.Responses
-			suffix, ok = strings.CutPrefix(f.Name, "responses")
-		}
-		if ok {
+		for prefix, api := range map[string]chat.API{"request": chat.Completions, "responses": chat.Responses, "messages": chat.Messages} {
+			suffix, ok := strings.CutPrefix(f.Name, prefix)
+			if !ok {
+				continue
+			}
 			out, ledger := run(t, rw, policy, api, bytes.TrimSuffix(f.Data, []byte("\n")))
 			a.Set("want"+suffix, string(out))
 			a.Set("want"+strings.TrimSuffix(suffix, ".json")+".ledger", ledger)

@@ -167,6 +167,8 @@ type Ledger struct {
 
 	Background string `json:"background,omitempty"` // the rule by which the request is a background call
 
+	Results *CitedResults `json:"search_results,omitempty"` // sources that are search results; nil if they are text
+
 	Filter *filter.Filter `json:"filters,omitempty"` // the policy's and the request's filter combined, with claims by name only
 
 	Chunks     *chunks.Ledger   `json:"chunks,omitempty"`            // nil if the request brought none
@@ -262,7 +264,7 @@ func (j *job) account(res *Result, f *fitResult) {
 	}
 	l.EmbedFailure, l.Late = res.Retrieval.EmbedFailure, late(res.Retrieval.Late, l)
 	if res.Outcome == Injected {
-		l.Placement, l.Assembled = j.placement, l.assembly()
+		l.Placement, l.Assembled, l.Results = j.placement, l.assembly(), j.results(f)
 		if j.req.History.Truncates {
 			l.Truncation = "auto"
 		}

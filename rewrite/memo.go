@@ -37,6 +37,7 @@ type fitKey struct {
 	budget       int
 	ratio        float64 // billed tokens per counted token
 	formatIsText bool
+	cites        bool
 	query        string
 
 	places int // number of frames in use
@@ -119,7 +120,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	k := fitKey{
 		first: &sources[0], n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.Ratio(),
-		formatIsText: j.req.TextFormat, query: j.safeQuery(), places: j.places.n,
+		formatIsText: j.req.TextFormat, cites: j.cites, query: j.safeQuery(), places: j.places.n,
 	}
 	for i := range j.places.n {
 		k.frames[i] = j.places.at[i].Frame

@@ -341,6 +341,14 @@ type places struct {
 func (j *job) findPlaces() {
 	r, at := j.req, &j.places.at
 	j.places.n = 1
+	switch {
+	case j.cites && j.searchResults:
+		at[0], at[1], j.places.n = j.rulesPlace(), r.BlocksAfter(j.last), 2
+		return
+	case j.cites:
+		at[0], at[1], j.places.n = j.rulesPlace(), r.EndOf(j.last), 2
+		return
+	}
 	switch j.placement {
 	case PlaceLastUser:
 		if j.last < 0 {
@@ -357,6 +365,14 @@ func (j *job) findPlaces() {
 	default:
 		at[0] = r.System()
 	}
+}
+
+// rulesPlace returns the place of the rules for search results.
+func (j *job) rulesPlace() chat.Place {
+	if all := j.req.Markers(); j.policy.Placement == PlaceMarker && len(all) > 0 {
+		return j.req.AtMarker(all[0])
+	}
+	return j.req.System()
 }
 
 // around returns the line feeds to put between the block and the application's text: two on each
@@ -535,7 +551,8 @@ func (s *sourceList) arranged(n int) (blocks []sourceBlock, order []int) {
 	for at, i := range order {
 		b := s.blocks[i]
 		if at != i {
-			b.head = s.policy.Head(b.source, at+1, s.policy.Template.Tags())
+			under := s.block(b.source, at+1)
+			b.head, b.result = under.head, under.result
 			b = s.weighed(b)
 		}
 		blocks[at] = b

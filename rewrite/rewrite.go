@@ -82,6 +82,9 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 		rw.readEarlier(j)
 	}
 	j.placement = placement(req, p, &j.model, j.last)
+	if j.cites = j.canCite(); j.cites {
+		j.placement = PlaceSplit
+	}
 	res.Model = j.model
 	if res.Ambiguity = j.ambiguity(asked != ""); res.Ambiguity != nil {
 		res.Outcome, res.Reason, res.Edits = Untouched, res.Ambiguity.Reason, StripEdits(req, p.Placement)
@@ -229,6 +232,7 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 		return nil
 	}
 	notice := empty && j.policy.Empty() == EmptyNotice
+	j.searchResults = j.cites && len(sources) > 0
 	j.rulesInBlock = j.rulesGoInBlock(len(sources) > 0 || notice)
 	j.dated = j.policy.shows("date") && slices.ContainsFunc(sources, func(s retrieval.Source) bool { return s.Date != "" })
 	if len(sources) == 0 && !notice && !j.rulesInBlock && len(j.policy.Components) == 0 {
@@ -257,6 +261,9 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 // element; element says whether there will be one. Under PlaceSplit they are, on every turn, with
 // or without sources, so that the text before the last question stays the same.
 func (j *job) rulesGoInBlock(element bool) bool {
+	if j.cites && len(j.policy.Knowledge) > 0 {
+		return true
+	}
 	if j.policy.Placement != PlaceSplit || len(j.policy.Knowledge) == 0 {
 		return false
 	}
@@ -299,6 +306,11 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 			edits = append(edits, Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: text})
 		}
 	}
+	for i, text := range in.insertions {
+		if open := j.places.at[i].Wrapping(); open != nil && text != nil {
+			edits = append(edits, Edit{Name: editInject, Offset: j.places.at[i].Wrap.Start, Insert: EditText{open}})
+		}
+	}
 	for _, e := range strip {
 		if e.Offset != edits[0].Offset || e.Name != editMarker { // the block replaces that marker
 			edits = append(edits, e)
@@ -335,6 +347,10 @@ type job struct {
 	fitCached    bool      // the result of an equal request was reused
 	dated        bool      // sources show dates
 	rulesInBlock bool      // the rules are placed in the block, not in the sources element
+
+	cites         bool               // sources may be search results; see canCite
+	searchResults bool               // they are
+	theirs        chat.SearchResults // of the application, if cites
 }
 
 // begin returns a job for a rewrite. It must be released.

@@ -38,12 +38,17 @@ type sourceBlock struct {
 	body   string // neutralised, without a line feed at its end
 	part          // the whole block; its text is built when it is added
 	ofBody int    // tokens of body
+
+	result *searchResult // set if the source becomes a block of the type search_result
 }
 
 // whole returns the whole block, with the line that closes a source.
 func (b *sourceBlock) whole(closing string) part {
 	if b.part.text == "" {
 		b.part.text = b.head + b.body + closing
+		if b.result != nil {
+			b.part.json = b.result.json(b.body)
+		}
 	}
 	return b.part
 }
@@ -54,6 +59,14 @@ func newBlock(s *retrieval.Source, id int, p *Policy) sourceBlock {
 	return sourceBlock{source: s, raw: s.Text, head: p.Head(s, id, p.Template.Tags()), body: p.SafeText(s.Text)}
 }
 
+// block renders a source under an id.
+func (s *sourceList) block(src *retrieval.Source, id int) sourceBlock {
+	if !s.fixed.searchResults {
+		return newBlock(src, id, s.policy)
+	}
+	return newResult(src, id, s.policy)
+}
+
 // take renders and counts all sources once, before the room is known.
 func (s *sourceList) take(r *renderings, found []retrieval.Source) {
 	s.ledger = make([]SourceEntry, len(found))
@@ -61,7 +74,7 @@ func (s *sourceList) take(r *renderings, found []retrieval.Source) {
 		src := &found[i]
 		b, ok := r.of(src, i+1)
 		if !ok {
-			b = newBlock(src, i+1, s.policy)
+			b = s.block(src, i+1)
 		}
 		s.bare = append(s.bare, b)
 		s.ledger[i] = newEntry(src)
@@ -210,6 +223,9 @@ type renderings struct {
 
 func (m *memo) renderings(j *job) renderings {
 	r := renderings{memo: m, policy: j.policy.Digest, encoding: j.model.Encoding}
+	if r.policy != "" && j.searchResults {
+		r.policy += "+search_result"
+	}
 	r.salt = 31*retrieval.HashText(r.policy) + retrieval.HashText(r.encoding)
 	return r
 }
@@ -258,7 +274,9 @@ func (r *renderings) keep(b sourceBlock, id int, closing string) sourceBlock {
 		return b
 	}
 	whole := b.whole(closing)
-	whole.json = chat.AppendEscaped(make([]byte, 0, len(whole.text)+len(whole.text)/16), whole.text)
+	if whole.json == nil {
+		whole.json = chat.AppendEscaped(make([]byte, 0, len(whole.text)+len(whole.text)/16), whole.text)
+	}
 	kept := b
 	kept.part, kept.head, kept.body = whole, whole.text[:len(b.head)], whole.text[len(b.head):len(whole.text)-len(closing)]
 	k := &renderedSource{policy: r.policy, encoding: r.encoding, id: id, source: shown(b.source), block: kept}

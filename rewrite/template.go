@@ -276,7 +276,8 @@ type fixedTexts struct {
 	inElement int // tokens of the rules or the notice in opening
 	exact     bool
 
-	rulesInBlock bool // rules is in the block
+	rulesInBlock  bool // rules is in the block
+	searchResults bool // sources are content blocks of their own
 }
 
 // newFixedTexts returns the fixed texts for a request, with or without the notice that there are no
@@ -287,6 +288,9 @@ func newFixedTexts(j *job, notice bool) *fixedTexts {
 	before, behind := p.Template.Around(j.safeQuery(), "")
 	d, closing := p.Delimiters(), p.Closing(formatIsText)
 	inTemplate, inBlock, inElement := "", "", p.Rules(formatIsText, j.rulesInBlock)
+	if j.cites {
+		inElement = p.resultRules()
+	}
 	switch {
 	case p.NoRules || p.Template.HasRules():
 		if !p.NoRules {
@@ -297,7 +301,10 @@ func newFixedTexts(j *job, notice bool) *fixedTexts {
 	case j.rulesInBlock:
 		inBlock, inElement = inElement, ""
 	}
-	if j.dated && !p.NoRules {
+	switch {
+	case j.searchResults:
+		d, closing = Delimiters{SourceClose: "\n\n"}, ""
+	case j.dated && !p.NoRules:
 		if inTemplate != "" {
 			inTemplate = strings.Replace(inTemplate, ruleYield, ruleNewest+ruleYield, 1)
 		} else if before, yield, ok := strings.Cut(inElement, ruleYield); ok {
@@ -312,7 +319,7 @@ func newFixedTexts(j *job, notice bool) *fixedTexts {
 	f := &fixedTexts{
 		before: m.part(before), behind: m.part(behind), rules: m.part(inBlock),
 		opening: m.part(d.Open + inElement), closing: m.part(closing), close: m.part(d.Close), sourceClose: m.part(d.SourceClose),
-		inElement: m.count(inElement), rulesInBlock: j.rulesInBlock,
+		inElement: m.count(inElement), rulesInBlock: j.rulesInBlock, searchResults: j.searchResults,
 	}
 	if inTemplate != "" {
 		before, behind = p.Template.Around(j.safeQuery(), inTemplate)

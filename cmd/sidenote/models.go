@@ -34,7 +34,7 @@ func (c *modelsCmd) Run(a *app) error {
 		table = []tokens.Model{row}
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tRESERVED\tIMAGE 1024²\tCOUNT\tROLES\tTOOLS")
+	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tRESERVED\tIMAGE 1024²\tCOUNT\tROLES\tTOOLS\tSEARCH RESULTS")
 	for _, m := range table {
 		count := "exact"
 		if m.Estimated {
@@ -44,9 +44,13 @@ func (c *modelsCmd) Run(a *app) error {
 		if m.NoSystem {
 			roles = "no system"
 		}
+		results := "text"
+		if m.SearchResults {
+			results = "cited"
+		}
 		row := model.Model{Window: m.Window, MaxOutput: m.MaxOutput, DefaultOutput: m.DefaultOutput}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
-			row.ReservedOutput(), m.Images.Tokens(1024, 1024, "high"), count, roles, m.Tools)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
+			row.ReservedOutput(), m.Images.Tokens(1024, 1024, "high"), count, roles, m.Tools, results)
 	}
 	return w.Flush()
 }

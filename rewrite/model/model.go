@@ -28,6 +28,8 @@ type Model struct {
 	FixedTemperature bool             // refuses requests with a temperature
 	Reasoning        tokens.Reasoning // whether it reasons before it answers
 
+	SearchResults bool // cites blocks of the type search_result by itself
+
 	Images      tokens.ImageRule
 	Calibration CalibrationValue // difference between the upstream's bills and our counts; zero if unknown
 }

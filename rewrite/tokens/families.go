@@ -8,18 +8,18 @@ func anthropic() []row {
 		high     = claude(limits{2576, 4784}) // since 4.7
 	)
 	return estimated([]row{
-		{"claude-3-7* claude-3.7*", Model{Window: 200_000, MaxOutput: 64_000, Images: standard}},
-		{"claude-3-5* claude-3.5*", Model{Window: 200_000, MaxOutput: 8_192, Images: standard}},
+		{"claude-3-7* claude-3.7*", Model{Window: 200_000, MaxOutput: 64_000, Images: standard, SearchResults: true}},
+		{"claude-3-5* claude-3.5*", Model{Window: 200_000, MaxOutput: 8_192, Images: standard, SearchResults: true}},
 		{"claude-3*", Model{Window: 200_000, MaxOutput: 4_096, Images: standard}},
-		{"claude-opus-4-8* claude-opus-4.8* claude-opus-4-7* claude-opus-4.7*", Model{Window: 1_000_000, MaxOutput: 128_000, Images: high}},
-		{"claude-opus-4-6* claude-opus-4.6*", Model{Window: 1_000_000, MaxOutput: 128_000, Images: standard}},
-		{"claude-opus-4-5* claude-opus-4.5*", Model{Window: 200_000, MaxOutput: 64_000, Images: standard}},
-		{"claude-opus-4*", Model{Window: 200_000, MaxOutput: 32_000, Images: standard}},
-		{"claude-sonnet-4-6* claude-sonnet-4.6*", Model{Window: 1_000_000, MaxOutput: 64_000, Images: standard}},
-		{"claude-sonnet-4* claude-haiku-4*", Model{Window: 200_000, MaxOutput: 64_000, Images: standard}},
-		{"claude-opus-5* claude-sonnet-5* claude-haiku-5* claude-fable-5* claude-mythos*", Model{Window: 1_000_000, MaxOutput: 128_000, Images: high}},
+		{"claude-opus-4-8* claude-opus-4.8* claude-opus-4-7* claude-opus-4.7*", Model{Window: 1_000_000, MaxOutput: 128_000, Images: high, SearchResults: true}},
+		{"claude-opus-4-6* claude-opus-4.6*", Model{Window: 1_000_000, MaxOutput: 128_000, Images: standard, SearchResults: true}},
+		{"claude-opus-4-5* claude-opus-4.5*", Model{Window: 200_000, MaxOutput: 64_000, Images: standard, SearchResults: true}},
+		{"claude-opus-4*", Model{Window: 200_000, MaxOutput: 32_000, Images: standard, SearchResults: true}},
+		{"claude-sonnet-4-6* claude-sonnet-4.6*", Model{Window: 1_000_000, MaxOutput: 64_000, Images: standard, SearchResults: true}},
+		{"claude-sonnet-4* claude-haiku-4*", Model{Window: 200_000, MaxOutput: 64_000, Images: standard, SearchResults: true}},
+		{"claude-opus-5* claude-sonnet-5* claude-haiku-5* claude-fable-5* claude-mythos*", Model{Window: 1_000_000, MaxOutput: 128_000, Images: high, SearchResults: true}},
 		{"claude-2* claude-instant*", Model{Window: 100_000, MaxOutput: 4_096}},
-		{"claude*", Model{Images: high}},
+		{"claude*", Model{Images: high, SearchResults: true}},
 	})
 }
 

@@ -21,6 +21,7 @@ type Model struct {
 	Tools         ToolUse
 	CompletionCap bool // chats need max_completion_tokens; max_tokens is refused
 	Images        ImageRule
+	SearchResults bool // cites blocks of the type search_result by itself
 
 	FixedTemperature bool // refuses requests with a temperature
 	Reasoning        Reasoning

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"sidenote/cmd/sidenote/internal/strictyaml"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -124,6 +125,9 @@ func checkBudgets(c checker) {
 func checkTreatment(c checker, key string, t Treatment) {
 	if t.Rules == Off && t.Template.HasRules() {
 		c.problem(key+".rules", "is off, and the template has {{RULES}}; remove one of them")
+	}
+	if t.Sources.Format == string(rewrite.SourcesSearchResult) && t.Expose != report.ExposeNames {
+		c.problem(key+".sources.format", "search_result shows titles in the model's own citations, and expose is %s; set expose: names", t.Expose)
 	}
 	if t.Retrieval.TopK > t.Retrieval.NumCandidates {
 		c.problem(key+".retrieval.top_k", "%d is more than num_candidates, %d", t.Retrieval.TopK, t.Retrieval.NumCandidates)

@@ -23,10 +23,14 @@ type ModelRow struct {
 	Temperature string `yaml:"temperature" of:"any|fixed"`       // whether it accepts one
 	Reasoning   string `yaml:"reasoning" of:"none|fixed|effort"` // before it answers
 	Tools       string `yaml:"tools" of:"functions|xml|none"`    // how tools are passed to it
+	Results     string `yaml:"search_results" of:"cited|none"`   // whether it cites blocks of that type by itself
 }
 
 // noSystem is the Roles of a model that rejects system messages.
 const noSystem = "no_system"
+
+// citedResults is the Results of a model that cites search results.
+const citedResults = "cited"
 
 // completionTokens is the OutputField of a model that rejects max_tokens.
 const completionTokens = "max_completion_tokens"
@@ -137,6 +141,9 @@ func (m *ModelRow) over(row tokens.Model) tokens.Model {
 		row.FixedTemperature = m.Temperature == fixedTemperature
 	}
 	row.Reasoning = cmp.Or(tokens.Reasoning(m.Reasoning), row.Reasoning)
+	if m.Results != "" {
+		row.SearchResults = m.Results == citedResults
+	}
 	for _, use := range [...]tokens.ToolUse{tokens.ToolFunctions, tokens.ToolXML, tokens.ToolNone} {
 		if m.Tools == use.String() {
 			row.Tools = use

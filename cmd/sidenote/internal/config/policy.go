@@ -71,7 +71,7 @@ func (c *Component) SetDefaults() { c.Priority, c.Truncatable = rewrite.Priority
 // SourcesComponent places the sources among the components.
 type SourcesComponent struct {
 	Priority   Priority `yaml:"priority"`
-	Format     string   `yaml:"format" of:"tags|plain"`
+	Format     string   `yaml:"format" of:"tags|plain|search_result"`
 	Order      string   `yaml:"order" of:"relevance|edges|document"`  // of the sources themselves
 	Neighbours string   `yaml:"neighbours" of:"adjacent|section|off"` // chunks added next to a source if there is room
 }

@@ -160,6 +160,7 @@ func processSections() []section {
 			{"temperature", "", "`any`, or `fixed` if the model refuses a temperature; then planner, reranker, grader and stages send none."},
 			{"reasoning", "", "`none`; `fixed`: reasons before it answers; `effort`: also accepts `reasoning_effort`. Sidenote's own calls then ask for low effort."},
 			{"tools", "", "How the model takes tools in mode `tools`: `functions`; `xml`: described in text; `none`: sources are injected instead, unless the policy sets `protocol: xml`."},
+			{"search_results", "", "`cited` if the model cites blocks of the type `search_result`, else `none`."},
 		}},
 		{"include[]", "Files that add to this one.", []about{
 			{"path", "", "Pattern of files, which may define models, bases in their own folder, policies except `default`, and tenants."},

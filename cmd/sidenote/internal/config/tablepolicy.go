@@ -30,7 +30,7 @@ func policySections() []section {
 			{"empty_answer", "a sentence", "Answer of `on_empty: refuse`."},
 			{"expose", "`names`", "Contents of the header `Sidenote-Sources`: `none`, `ids` or `names`."},
 			{"max_rewrite_bytes", "`32MiB`", "Larger request bodies are relayed unchanged."},
-			{"routes", "`[/chat/completions, /completions, /embeddings, /responses, /moderations, /models]`", "Paths that may be requested where Sidenote's own `api_key`, `models` or `limits` apply."},
+			{"routes", "`[/chat/completions, /completions, /embeddings, /responses, /messages, /moderations, /models]`", "Paths that may be requested where Sidenote's own `api_key`, `models` or `limits` apply."},
 			{"models", "all", "Models that requests may name, exactly or by a prefix ending in `*`; others get 404."},
 			{"ladder", "`[no_stages, fewer_sources, shorter_sources, no_planner, no_sources, refuse]`", "Steps tried, in this order, before a request over a limit is refused (429). `no_sources` cannot be listed with `grounding: strict`, and is left out of an inherited ladder."},
 			{"max_output_tokens", "what the model can write (else 4096), or a quarter of the smallest token limit", "Output limit set on requests under limits of tokens or money."},
@@ -38,7 +38,7 @@ func policySections() []section {
 		}},
 		{"policies.NAME.sources", "How sources are presented.", []about{
 			{"priority", "`high`", "Priority of the sources among the components."},
-			{"format", "`tags`", "`tags`: `<source id=\"1\" …>`; `plain`: numbered text, for models trained on it."},
+			{"format", "`tags`", "`tags`: `<source id=\"1\" …>`; `plain`: numbered text; `search_result`: blocks that Claude cites by itself (Messages API; else tags)."},
 			{"order", "`relevance`", "`relevance` (best first), `edges` (best first and last), `document` (chunks of a document together, in its order)."},
 			{"neighbours", "`adjacent`", "Chunks added beside a source if they fit: `adjacent` (one before, one after), `section` (up to four on each side, in its section), `off`."},
 		}},
