@@ -115,7 +115,7 @@ func (x *exchange) demandOf(p *rewrite.Policy, req *chat.Request) Demand {
 
 // refers reports whether a request may use more tokens than its own: files, earlier turns, or what
 // a tool of the upstream finds.
-func refers(req *chat.Request) bool { return req.Attachments > 0 || req.API == chat.Responses }
+func refers(req *chat.Request) bool { return req.Attachments > 0 || req.API != chat.Completions }
 
 // reserveAsItIs reserves budget for a chat that is sent without sources.
 func (x *exchange) reserveAsItIs(p *rewrite.Policy, req *chat.Request) error {
@@ -141,10 +141,9 @@ func (x *exchange) reserveAnswered() error {
 }
 
 // reserveRelayed reserves budget for a request that is not rewritten. The whole body counts,
-// except for embeddings, because models also read instructions, tools and suffixes. A message may
-// search by itself.
+// except for embeddings, because models also read instructions, tools and suffixes.
 func (x *exchange) reserveRelayed(body []byte) error {
-	of := Demand{HasReferences: x.target.Route == route.Messages}
+	var of Demand
 	if x.metered != nil {
 		if x.target.Route == route.Embeddings {
 			body = x.metered.Input()

@@ -12,7 +12,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// Messages, which are relayed without sources, are reserved for and charged like chats: by the
+// Messages are reserved for and charged like chats: by the
 // reported usage, streamed or not, or else by the received text.
 func TestBudgetOfMessages(t *testing.T) {
 	const (
@@ -32,7 +32,7 @@ func TestBudgetOfMessages(t *testing.T) {
 	spent := func(tokens, money int64) budget.Amount {
 		return budget.Amount{Requests: 1, Tokens: tokens, Money: money}
 	}
-	prompt := int64(len(body))
+	const prompt = 25 // bytes of the two texts, and the overhead of messages
 	for name, c := range map[string]struct {
 		head, answer string
 		length       int
@@ -77,6 +77,7 @@ func TestBudgetOfMessages(t *testing.T) {
 // A message that does not fit the budget is refused before it is sent. One that asks for a longer
 // answer than its tenant may have gets a shorter one. One that only fills the cache is relayed.
 func TestBudgetRefusesMessages(t *testing.T) {
+	const hello = `{"role":"user","content":"Hello"}`
 	var sent []string
 	u := newUpstream(t, func(s seen, w io.Writer) {
 		sent = append(sent, s.body)
@@ -89,11 +90,11 @@ func TestBudgetRefusesMessages(t *testing.T) {
 		body, sent string
 		status     int
 	}{
-		{`{"model":"m","max_tokens":5000,"messages":[]}`, `{"model":"m","max_tokens":1000,"messages":[]}`, http.StatusOK},
-		{`{"model":"m","max_tokens":0,"messages":[]}`, `{"model":"m","max_tokens":0,"messages":[]}`, http.StatusOK},
-		{`{"model":"m","messages":[]}`, `{"max_tokens":300,"model":"m","messages":[]}`, http.StatusOK},
-		{`{"model":"m","max_tokens":-1,"messages":[]}`, "", http.StatusBadRequest},
-		{`{"model":"m","max_tokens":1,"max_tokens":9,"messages":[]}`, "", http.StatusBadRequest},
+		{`{"model":"m","max_tokens":5000,"messages":[` + hello + `]}`, `{"model":"m","max_tokens":1000,"messages":[` + hello + `]}`, http.StatusOK},
+		{`{"model":"m","max_tokens":0,"messages":[` + hello + `]}`, `{"model":"m","max_tokens":0,"messages":[` + hello + `]}`, http.StatusOK},
+		{`{"model":"m","messages":[` + hello + `]}`, `{"max_tokens":300,"model":"m","messages":[` + hello + `]}`, http.StatusOK},
+		{`{"model":"m","max_tokens":-1,"messages":[` + hello + `]}`, "", http.StatusBadRequest},
+		{`{"model":"m","max_tokens":1,"max_tokens":9,"messages":[` + hello + `]}`, "", http.StatusBadRequest},
 		{`{"model":"m","max_tokens":1000,"messages":[{"role":"user","content":"` + strings.Repeat("x", 400) + `"}]}`, "", http.StatusTooManyRequests},
 	} {
 		sent = nil

@@ -10,7 +10,6 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/report"
-	"sidenote/proxy/route"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -89,20 +88,12 @@ func (x *exchange) serveChat() error {
 	return x.rewriteChat(body, asked)
 }
 
-// apiOf returns the API of a route that is rewritten.
-func apiOf(r route.Kind) chat.API {
-	if r == route.Chat {
-		return chat.Completions
-	}
-	return chat.Responses
-}
-
 // rewriteChat rewrites a chat request if its policy says so, and sends it. body is the whole body;
 // asked holds the options in its headers.
 func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	x.keepBody(body, nil)
 	x.parser = x.server.parsers.Get().(*chat.Parser)
-	req, bodyErr := x.parser.Parse(apiOf(x.target.Route), body)
+	req, bodyErr := x.parser.Parse(x.target.Route.API(), body)
 	if req != nil {
 		field, err := rewrite.ReadOptions(req)
 		if err != nil {
@@ -151,7 +142,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	if x.metered == nil && a.req.Stream && x.server.budgets != nil && x.terms.Priced() { // streams often report no usage
 		x.counter = x.setup.rewriter.Models.Model(a.req.Model).Counter
 	}
-	if x.target.Route != route.Chat && x.target.Route != route.Responses && a.policy.Empty() == rewrite.EmptyRefuse {
+	if !x.target.Route.Answers() && a.policy.Empty() == rewrite.EmptyRefuse {
 		a.policy.OnEmpty = rewrite.EmptyPass // an answer would have another form
 	}
 	x.useHelpers(&a.policy, a.req)
@@ -212,7 +203,7 @@ func (x *exchange) injectSources(a *attempt) error {
 			x.report.Reason = "" // nothing was to be searched yet
 		}
 	}
-	if k := x.target.Route; k == route.Chat || k == route.Responses { // the other routes do not answer with a model's text
+	if x.target.Route.Answers() {
 		x.checker = newCitationStage(x.policy.Citations, a.req, &x.report, x.server.documents, x.panicked)
 	}
 	return x.send(a.body, res.Edits)

@@ -202,7 +202,7 @@ func (x *exchange) carriedEdits() (all answer.RefusedEdits) {
 // hold the text instead.
 func addsSystem(req *chat.Request) bool {
 	_, last := req.Question()
-	return last >= 0 && (req.System().Added || req.API == chat.Responses && req.Instructions().Added)
+	return last >= 0 && (req.System().Added || req.API != chat.Completions && req.Instructions().Added)
 }
 
 // editsToLeave returns the edits to leave out of the request: those that the error names, or all

@@ -154,7 +154,7 @@ func (a *account) learn(billed int) {
 		from.Drop()
 		return
 	}
-	tenant, upstream, id, api := a.report.Tenant, a.report.Upstream, a.report.ID, apiOf(a.report.Route)
+	tenant, upstream, id, api := a.report.Tenant, a.report.Upstream, a.report.ID, a.report.Route.API()
 	logPanic := func(value any, stack []byte) { s.bug(id, value, stack) } // a may belong to another request by then
 	if !from.Read(logPanic, func(body []byte) { s.learnFrom(tenant, upstream, api, body, billed) }) {
 		s.metrics.Shed("calibration")

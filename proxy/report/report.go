@@ -18,7 +18,6 @@ import (
 	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/chat"
 )
 
 // Outcomes besides those of package rewrite.
@@ -202,7 +201,7 @@ func (r *Report) API() string {
 	if r.Route == route.Chat || !r.Route.Rewritten() {
 		return ""
 	}
-	return chat.Responses.String()
+	return r.Route.API().String()
 }
 
 // Sources returns the number of sources added to the prompt.

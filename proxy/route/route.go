@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/hex"
 	"strings"
+
+	"sidenote/rewrite/chat"
 )
 
 // A Kind is the kind of a request, from a closed list. It is a metric label.
@@ -19,6 +21,7 @@ const (
 	InputTokens Kind = "input_tokens" // counts the tokens of a request to Responses
 	Compact     Kind = "compact"      // shortens a conversation of Responses
 	Messages    Kind = "messages"     // Anthropic's
+	CountTokens Kind = "count_tokens" // counts the tokens of a request to Messages
 	Embeddings  Kind = "embeddings"
 	Moderations Kind = "moderations"
 	Models      Kind = "models"
@@ -30,12 +33,26 @@ const (
 
 // Generates reports whether a model writes an answer on this route without sources of Sidenote.
 func (k Kind) Generates() bool {
-	return k == Completions || k == Messages || k == Assistants || k == Realtime
+	return k == Completions || k == Assistants || k == Realtime
 }
 
 // Rewritten reports whether sources are added to requests of this route.
 func (k Kind) Rewritten() bool {
-	return k == Chat || k == Responses || k == InputTokens || k == Compact
+	return k.Answers() || k == InputTokens || k == Compact || k == CountTokens
+}
+
+// Answers reports whether requests of a rewritten route are answered with a model's text.
+func (k Kind) Answers() bool { return k == Chat || k == Responses || k == Messages }
+
+// API returns the API of a rewritten route.
+func (k Kind) API() chat.API {
+	switch k {
+	case Responses, InputTokens, Compact:
+		return chat.Responses
+	case Messages, CountTokens:
+		return chat.Messages
+	}
+	return chat.Completions
 }
 
 // A Target is the interpretation of a method and a request target.
@@ -52,7 +69,7 @@ type Target struct {
 // Defaults returns the routes allowed for a tenant that uses Sidenote's own upstream key and whose
 // policy lists none.
 func Defaults() []string {
-	return []string{"/chat/completions", "/completions", "/embeddings", "/responses", "/responses/input_tokens", "/responses/compact", "/moderations", "/models"}
+	return []string{"/chat/completions", "/completions", "/embeddings", "/responses", "/responses/input_tokens", "/responses/compact", "/messages", "/messages/count_tokens", "/moderations", "/models"}
 }
 
 // Classify finds the route of a request line by its normalised path, as a lenient upstream would.
@@ -105,6 +122,8 @@ func fastPath(method, target []byte) (t Target, ok bool) {
 		return Target{Route: Completions, Path: "/v1/completions"}, true
 	case "/v1/responses":
 		return Target{Route: Responses, Path: "/v1/responses"}, true
+	case "/v1/messages":
+		return Target{Route: Messages, Path: "/v1/messages"}, true
 	case "/v1/embeddings":
 		return Target{Route: Embeddings, Path: "/v1/embeddings"}, true
 	}
@@ -124,6 +143,7 @@ func postRoute(path string) (suffix string, route Kind) {
 		{"/responses/input_tokens", InputTokens},
 		{"/responses/compact", Compact},
 		{"/messages", Messages},
+		{"/messages/count_tokens", CountTokens},
 		{"/embeddings", Embeddings},
 		{"/moderations", Moderations},
 	} {

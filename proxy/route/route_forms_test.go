@@ -133,6 +133,8 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/v1/responsesx", route.Other},
 		{"POST", "/v1/realtimes", route.Other},
 		{"POST", "/v1/threadsx/messages", route.Messages},
+		{"POST", "/v1/messages/count_tokens", route.CountTokens},
+		{"POST", "/v1/messages/batches", route.Other},
 		{"POST", "/embeddings", route.Embeddings},
 		{"POST", "/moderations", route.Moderations},
 		{"POST", "/v1/models", route.Other},
@@ -153,7 +155,7 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	for kind, want := range map[route.Kind]bool{
-		route.Chat: false, route.Completions: true, route.Responses: false, route.InputTokens: false, route.Compact: false, route.Messages: true,
+		route.Chat: false, route.Completions: true, route.Responses: false, route.InputTokens: false, route.Compact: false, route.Messages: false, route.CountTokens: false,
 		route.Embeddings: false, route.Moderations: false, route.Models: false, route.Stored: false, route.Assistants: true, route.Realtime: true, route.Other: false,
 	} {
 		if kind.Generates() != want {
@@ -183,7 +185,7 @@ func TestPrefixesOfAllowedRoutes(t *testing.T) {
 	}
 	for _, c := range []struct{ method, target string }{
 		{"GET", "/"}, {"GET", "/v1"}, {"GET", "/v1/modelsx"}, {"GET", "/v1/v2"}, {"GET", "/v1/completions"}, {"PUT", "/v1/models"}, {"POST", "/v1/models"},
-		{"POST", "/"}, {"POST", "/v1"}, {"POST", "/v1/v2"}, {"PUT", "/v1/chat/completions"}, {"POST", "/v1/messages"}, {"POST", "/v1/models/x/messages"},
+		{"POST", "/"}, {"POST", "/v1"}, {"POST", "/v1/v2"}, {"PUT", "/v1/chat/completions"}, {"POST", "/v1/messages/batches"}, {"POST", "/v1/models/x/messages"},
 	} {
 		if route.Classify([]byte(c.method), []byte(c.target)).Allowed([]byte(c.method), nil) {
 			t.Errorf("%s %s is allowed", c.method, c.target)
