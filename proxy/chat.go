@@ -10,6 +10,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -337,12 +338,30 @@ func (x *exchange) useHelpers(p *rewrite.Policy, req *chat.Request) {
 	}
 	of := PlanRequest{
 		Tenant: x.policy.Tenant, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: &x.policy.Budget,
-		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI(), p.Planner.Model), Credentials: credentials(&x.request),
+		Path: helperPath(x.target.Route, transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI(), p.Planner.Model)), Credentials: credentials(&x.request),
 	}
 	if p.Mode != rewrite.Shadow { // a shadow request has reserved its budget already
 		of.BaseCost = x.bare(p, req)
 	}
 	x.planner = x.setup.planners.SetHelpers(p, of)
+}
+
+// helperPath returns the path for calls of Sidenote's own, on the upstream of a request with that
+// route and path: that of chat completions or, if it has none, messages.
+func helperPath(r route.Kind, path string) string {
+	own, query, asked := strings.Cut(path, "?")
+	switch r {
+	case route.Responses, route.InputTokens, route.Compact:
+		if at := strings.LastIndex(strings.ToLower(own), "/responses"); at >= 0 {
+			own = own[:at] + "/chat/completions"
+		}
+	case route.CountTokens:
+		own = own[:strings.LastIndexByte(own, '/')]
+	}
+	if asked {
+		own += "?" + query
+	}
+	return own
 }
 
 // bare returns the estimated cost of the request without sources; zero if it is not metered.
@@ -365,7 +384,7 @@ func credentials(q *request) http.Header {
 	for name, value := range q.ctx.Request.Header.All() {
 		canonical := http.CanonicalHeaderKey(string(name))
 		switch canonical {
-		case "Authorization", "Api-Key", "X-Api-Key", "Openai-Organization", "Openai-Project":
+		case "Authorization", "Api-Key", "X-Api-Key", "Openai-Organization", "Openai-Project", "Anthropic-Version":
 			if text := string(value); !strings.Contains(text, tenant.KeyPrefix) {
 				if h == nil {
 					h = http.Header{}

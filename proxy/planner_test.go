@@ -198,3 +198,29 @@ func TestPlannerDeployment(t *testing.T) {
 		}
 	}
 }
+
+// The planner speaks chat completions, or messages to an upstream that is asked for messages.
+func TestPlannerPaths(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/chat/completions": "/v1/chat/completions", "/v1/responses?x=1": "/v1/chat/completions?x=1", "/v1/responses/input_tokens": "/v1/chat/completions",
+		"/v1/messages?beta=true": "/v1/messages?beta=true", "/v1/messages/count_tokens": "/v1/messages",
+	} {
+		u, asked := newUpstream(t, answerJSON("{}")), make(chan string, 1)
+		change, search := withPlanner(func(_ context.Context, to services.LLMCall) (services.LLMAnswer, error) {
+			asked <- to.Path
+			return services.LLMAnswer{Text: `["more"]`}, nil
+		}, nil)
+		cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: tenant.Tenants{Unknown: policyOf("acme", planner)}}
+		change(&cfg)
+		g := start(t, cfg, search)
+		body := chatBody
+		if strings.Contains(path, "responses") {
+			body = `{"model":"m","input":"How long is parental leave?"}`
+		}
+		g.raw(t, strings.Replace(chatRequest(body), "/v1/chat/completions", path, 1))
+		close(asked) // the answer came after the plan
+		if got := <-asked; !strings.HasSuffix(got, want) || got == "" {
+			t.Errorf("%s: asked %s, want %s", path, got, want)
+		}
+	}
+}

@@ -74,7 +74,7 @@ func (c *LLM) Trouble() []string { return c.health.Lines() }
 
 // A LLMCall says where a Prompt is sent, and with which credentials.
 type LLMCall struct {
-	Path   string      // with its query; "": chat completions
+	Path   string      // with its query; "": chat completions. One that ends in /messages is of that API
 	Header http.Header // credentials
 	Own    bool        // they are Sidenote's, so that a refusal counts as a failure of the API
 }
@@ -103,12 +103,15 @@ func (c *LLM) Ask(ctx context.Context, to LLMCall, p Prompt) (LLMAnswer, error) 
 		path = c.path + "/chat/completions"
 	}
 	key := path + "\n" + p.request.Model
-	request := p.request.without(c.refused.Of(key)...)
-	body, err := c.remote.CallAs(ctx, to.Header, http.MethodPost, path, request.body())
-	if refusal, ok := c.learn(key, err, &request); ok {
-		request = request.without(refusal)
-		body, err = c.remote.CallAs(ctx, to.Header, http.MethodPost, path, request.body())
-		c.learn(key, err, &request)
+	asked, form := p.request.without(c.refused.Of(key)...), (*request).body
+	if route, _, _ := strings.Cut(path, "?"); strings.HasSuffix(route, messagesRoute) {
+		form, to.Header = (*request).messagesBody, withMessagesVersion(to.Header)
+	}
+	body, err := c.remote.CallAs(ctx, to.Header, http.MethodPost, path, form(&asked))
+	if refusal, ok := c.learn(key, err, &asked); ok {
+		asked = asked.without(refusal)
+		body, err = c.remote.CallAs(ctx, to.Header, http.MethodPost, path, form(&asked))
+		c.learn(key, err, &asked)
 	}
 	if notes(err, to.Own) {
 		c.health.Called(err)
@@ -151,13 +154,21 @@ func read(body []byte) (a LLMAnswer, err error) {
 		Usage *struct {
 			Prompt     int64 `json:"prompt_tokens"`
 			Completion int64 `json:"completion_tokens"`
+			messagesUsage
 		} `json:"usage"`
+		Content *content `json:"content"` // of the Messages API
 	}
 	if err := json.Unmarshal(body, &c); err != nil {
 		return a, ErrNoCompletion
 	}
 	if u := c.Usage; u != nil && u.Prompt > 0 && u.Completion >= 0 {
 		a.Usage = LLMUsage{Input: u.Prompt, Output: u.Completion, Known: true}
+	} else if u != nil && u.input() > 0 && u.Output >= 0 {
+		a.Usage = LLMUsage{Input: u.input(), Output: u.Output, Known: true}
+	}
+	if c.Content != nil && !c.Content.none {
+		a.Text = c.Content.text
+		return a, nil
 	}
 	if len(c.Choices) == 0 || c.Choices[0].Message.Content == nil || c.Choices[0].Message.Content.none {
 		return a, fmt.Errorf("%w: it has no text", ErrNoCompletion)

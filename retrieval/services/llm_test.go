@@ -71,6 +71,38 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// On the path of the Messages API a prompt has its form, and so has the answer.
+func TestAskMessages(t *testing.T) {
+	var path, version, body string
+	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		sent, _ := io.ReadAll(r.Body)
+		path, version, body = r.RequestURI, r.Header.Get("Anthropic-Version"), string(sent)
+		_, _ = io.WriteString(w, `{"type":"message","content":[{"type":"thinking","thinking":"x"},{"type":"text","text":"- a"}],"usage":{"input_tokens":10,"cache_creation_input_tokens":20,"cache_read_input_tokens":60,"output_tokens":7}}`)
+	})
+	p, err := services.NewPrompt(services.LLMModel{Name: "small", Effort: "low"}, "rules", "q", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := services.LLMAnswer{Text: "- a", Usage: services.LLMUsage{Input: 90, Output: 7, Known: true}}
+	for given, wantVersion := range map[string]string{"": "2023-06-01", "2024-01-01": "2024-01-01"} {
+		to := services.LLMCall{Path: "/v1/messages?beta=true", Header: http.Header{"X-Api-Key": {"theirs"}}}
+		if given != "" {
+			to.Header.Set("Anthropic-Version", given)
+		}
+		got, err := api.Ask(t.Context(), to, p)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		const wantBody = `{"model":"small","system":"rules","messages":[{"role":"user","content":"\"q\""}],"max_tokens":10,"temperature":0}`
+		if path != "/v1/messages?beta=true" || version != wantVersion || body != wantBody {
+			t.Errorf("sent %s %s %s", path, version, body)
+		}
+		if given == "" && len(to.Header) != 1 {
+			t.Error("the header was changed")
+		}
+	}
+}
+
 // An API that fails, sends nonsense or never ends costs no more than the deadline, and the error
 // says what happened.
 func TestAskFails(t *testing.T) {
