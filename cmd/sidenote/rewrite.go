@@ -15,6 +15,7 @@ import (
 
 type rewriteCmd struct {
 	File string `arg:"" optional:"" help:"A chat request in JSON; stdin when absent."`
+	API  string `name:"api" enum:"auto,chat,responses,messages" default:"auto" help:"API of the request: chat, responses, messages, or auto: guessed from its members."`
 	sourceFlags
 	Stages bool `help:"Print the prompts of all stages of mode staged, with placeholders for what only a model can say."`
 	Full   bool `help:"Show all excluded candidates, not only the first three."`
@@ -39,7 +40,13 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	defer func() { _ = e.Close() }()
 	policy := whole.Rewrite
-	req, err := chat.APIOf(body).Parse(body)
+	api := chat.APIOf(body)
+	for _, named := range []chat.API{chat.Completions, chat.Responses, chat.Messages} {
+		if c.API == named.String() {
+			api = named
+		}
+	}
+	req, err := api.Parse(body)
 	if err != nil && (req == nil || !req.Empty) {
 		if policy.Strict() {
 			return fmt.Errorf("the request would be refused: %w", err)

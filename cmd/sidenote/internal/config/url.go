@@ -96,7 +96,7 @@ func (b baseURL) String() string {
 // in one.
 func endpoint(u url.URL) (route, base string) {
 	at := strings.TrimRight(u.Path, "/")
-	for _, route := range []string{"/chat/completions", "/completions", "/responses", "/embeddings"} {
+	for _, route := range []string{"/chat/completions", "/completions", "/responses", "/messages", "/embeddings"} {
 		if cut := len(at) - len(route); cut >= 0 && strings.EqualFold(at[cut:], route) {
 			return route, (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: at[:cut]}).String()
 		}

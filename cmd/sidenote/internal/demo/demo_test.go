@@ -252,3 +252,28 @@ func TestStoryJudges(t *testing.T) {
 		t.Errorf("JSON %s, %v", text, err)
 	}
 }
+
+// The stub answers the Messages API whole and as events; search results are cited as Claude does.
+func TestStubMessages(t *testing.T) {
+	stub := &demo.Stub{}
+	ask := func(path, body string) (status int, answer string) {
+		w := httptest.NewRecorder()
+		stub.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body)))
+		return w.Code, w.Body.String()
+	}
+	const asks = `"model":"claude","messages":[{"role":"user","content":[{"type":"text","text":"How long is parental leave?"},` +
+		`{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"Parental leave is 16 weeks."}],"citations":{"enabled":true}}]}]}`
+	const cited = `"citations":[{"cited_text":"Parental leave is 16 weeks.","end_block_index":1,"search_result_index":0,"source":"s","start_block_index":0,"title":"t","type":"search_result_location"}],"text":"Parental leave is 16 weeks. "`
+	if status, got := ask("/v1/messages", `{"max_tokens":9,`+asks); status != http.StatusOK || !strings.Contains(got, cited) {
+		t.Errorf("%d %s", status, got)
+	}
+	if _, got := ask("/v1/messages", `{"max_tokens":9,"stream":true,`+asks); !strings.Contains(got, `"type":"citations_delta"`) || !strings.HasSuffix(got, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") {
+		t.Error(got)
+	}
+	if status, got := ask("/v1/messages/count_tokens", `{`+asks); status != http.StatusOK || !strings.HasPrefix(got, `{"input_tokens":`) {
+		t.Errorf("%d %s", status, got)
+	}
+	if status, got := ask("/v1/messages", `{`+asks); status != http.StatusBadRequest || !strings.HasPrefix(got, `{"error":{"message":"The request needs`) {
+		t.Errorf("%d %s", status, got)
+	}
+}

@@ -14,7 +14,7 @@ import (
 // MaxRequest is the largest request body that a Stub reads, in bytes.
 const MaxRequest = 32 << 20
 
-// A Stub is an upstream with OpenAI's API. It answers only from the <source> elements in the
+// A Stub is an upstream with OpenAI's and Anthropic's APIs. It answers only from the <source> elements in the
 // messages, and plays the stages of the presets. The zero value is ready to use; it is safe for
 // concurrent use.
 type Stub struct {
@@ -54,15 +54,15 @@ func (s *Stub) keep(e Exchange) {
 	s.kept = append(s.kept[max(0, len(s.kept)-maxKept+1):], e)
 }
 
-// ServeHTTP answers POST /v1/chat/completions and /v1/responses, streaming or not, and GET
-// /v1/models; anything else is an error in OpenAI's format.
+// ServeHTTP answers POST /v1/chat/completions, /v1/responses and /v1/messages, streaming or not, POST
+// /v1/messages/count_tokens and GET /v1/models; anything else is an error in OpenAI's format.
 func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && r.URL.Path == "/v1/models":
 		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{
 			map[string]any{"id": "demo", "object": "model", "created": created, "owned_by": "sidenote"},
 		}})
-	case r.URL.Path != "/v1/chat/completions" && r.URL.Path != "/v1/responses":
+	case !slices.Contains([]string{"/v1/chat/completions", "/v1/responses", messagesPath, countPath}, r.URL.Path):
 		writeError(w, http.StatusNotFound, "unknown_url", fmt.Sprintf("Unknown request URL: %s %s", r.Method, r.URL.Path))
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
@@ -74,11 +74,19 @@ func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			writeError(w, http.StatusRequestEntityTooLarge, "request_too_large", "The request could not be read whole.")
 		case r.URL.Path == "/v1/responses":
 			s.responses(w, body)
+		case r.URL.Path == messagesPath || r.URL.Path == countPath:
+			s.messages(w, body, r.URL.Path == countPath)
 		default:
 			s.chat(w, body)
 		}
 	}
 }
+
+// The paths of the Messages API.
+const (
+	messagesPath = "/v1/messages"
+	countPath    = "/v1/messages/count_tokens"
+)
 
 // created is the time in all answers, so that they never differ.
 const created = 1735689600
@@ -101,21 +109,30 @@ type chatMessage struct {
 // content is a message's text, from a string or a list of parts.
 type content string
 
-// UnmarshalJSON joins the text parts by line feeds and skips other parts.
+// UnmarshalJSON joins the text parts by line feeds and skips other parts. Search results become
+// <source> elements.
 func (c *content) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) == nil { // null too
 		*c = content(text)
 		return nil
 	}
-	var parts []struct{ Text string }
+	var parts []struct {
+		Text string
+		searchResult
+	}
 	if err := json.Unmarshal(data, &parts); err != nil {
 		return errors.New("content is neither a string nor a list of parts")
 	}
 	texts := make([]string, 0, len(parts))
+	results := 0
 	for _, p := range parts {
 		if p.Text != "" {
 			texts = append(texts, p.Text)
+		}
+		if p.Type == "search_result" {
+			results++
+			texts = append(texts, p.element(results))
 		}
 	}
 	*c = content(strings.Join(texts, "\n"))
