@@ -95,9 +95,15 @@ func hasBlock(message []byte, kind string) (found bool) {
 // openText opens a list whose first block has a string as its text.
 const openText = `[{"type":"text","text":`
 
+// TakesBlocks reports whether the content of the i-th message is a text or a list, neither empty.
+func (r *Request) TakesBlocks(i int) bool {
+	m := &r.kept[i]
+	return m.kind == KindArray && m.last > 0 || m.kind == KindString && m.content.End-m.content.Start > 2
+}
+
 // BlocksAfter returns the place of content blocks in JSON, each after a comma, at the end of the
-// content of the i-th message of a Messages request. A string becomes a list of blocks; Wrapping
-// returns what has to be inserted before it.
+// content of the i-th message of a Messages request, which TakesBlocks. A string becomes a list of
+// blocks; Wrapping returns what has to be inserted before it.
 func (r *Request) BlocksAfter(i int) Place {
 	m := &r.kept[i]
 	if m.kind == KindString {
