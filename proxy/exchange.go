@@ -161,6 +161,7 @@ func (x *exchange) forward(r transport.Call) error {
 	x.readAlong(answer)
 	if x.sampled && x.reader != nil {
 		x.sample = x.server.samples.Take(x.outgoing)
+		x.count = x.tokenCount()
 	}
 	if x.tools != nil && answer.Status() == fasthttp.StatusOK {
 		return x.converse(answer, r)
@@ -284,6 +285,7 @@ type reading struct {
 	checker      *citationStage      // checks the answer's citations; nil if they are not checked
 	chain        *chainTurn          // this turn of a conversation that the upstream holds; nil if it is not kept
 	sample       *sample             // the request, for learn; nil if it is not sampled
+	count        *tokenCount         // asks the upstream for the tokens of sample; nil if its bill says them
 }
 
 // A kept is what an exchange keeps from one request to the next: method values, so that they are

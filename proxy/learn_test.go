@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/tenant"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite/model"
 )
 
@@ -80,6 +84,65 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where an upstream counts tokens, its counts of the requests as sent are learnt from, not its bills.
+// If it cannot, the bills are.
+func TestLearnsFromCounts(t *testing.T) {
+	const answer = `{"type":"message","content":[],"usage":{"input_tokens":900,"output_tokens":3}}`
+	learnt := map[int]float64{}
+	for _, counted := range []int{1500, 0} {
+		u := newUpstream(t, func(_ seen, w io.Writer) {
+			fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", okJSON, len(answer), answer)
+		})
+		counter := &countingUpstream{tokens: counted}
+		g := start(t, proxy.Config{
+			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: tenant.Tenants{Unknown: policyOf("acme", nil)},
+			Planners: &proxy.Planners{Counters: map[string]proxy.CountUpstream{"stub": {API: counter}}},
+		}, nil)
+		sent := ""
+		for range 10 { // from eight samples on, something is learnt
+			resp := g.raw(t, strings.Replace(strings.Replace(chatRequest(chatBody), "/v1/chat/completions", "/v1/messages?beta=true", 1), "\r\n", "\r\nX-Api-Key: theirs\r\n", 1))
+			if got, err := io.ReadAll(resp.Body); string(got) != answer || err != nil {
+				t.Fatalf("%s, %v", got, err)
+			}
+			sent = (<-u.seen).body
+			for g.reports.next(t); proxy.Learning(g.server); { // without this the next sample may be shed
+				runtime.Gosched()
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := g.server.Shutdown(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if counter.body != sent || !strings.HasSuffix(counter.to.Path, "/v1/messages?beta=true") || counter.to.Header.Get("X-Api-Key") != "theirs" {
+			t.Errorf("asked %+v of %s", counter.to, counter.body)
+		}
+		all := g.calibration.All()
+		if len(all) != 1 || all[0].Samples != 10 {
+			t.Fatalf("learnt %+v", all)
+		}
+		learnt[counted] = all[0].Value.Ratio
+	}
+	if got := learnt[1500] / learnt[0]; math.Abs(got-1500./900) > .01 {
+		t.Errorf("learnt %v", learnt)
+	}
+}
+
+// A countingUpstream counts the tokens of requests; 0 is an error.
+type countingUpstream struct {
+	tokens int
+	to     services.LLMCall
+	body   string
+}
+
+func (c *countingUpstream) CountTokens(_ context.Context, to services.LLMCall, body []byte) (int, error) {
+	c.to, c.body = to, string(body)
+	if c.tokens == 0 {
+		return 0, errors.New("unknown route")
+	}
+	return c.tokens, nil
 }
 
 // An impossible usage is ignored and counted; one that is not about text is ignored. (U14; the

@@ -48,6 +48,15 @@ type PlanUpstream struct {
 	OwnHeader http.Header // headers with Sidenote's own key; nil: the caller's credentials are used
 }
 
+// A CountUpstream is an upstream that counts the tokens of requests.
+type CountUpstream struct {
+	API interface {
+		// CountTokens returns how many tokens the prompt of a request has.
+		CountTokens(ctx context.Context, to services.LLMCall, body []byte) (int, error)
+	}
+	OwnHeader http.Header // as in PlanUpstream
+}
+
 // Planners holds what the planners, rerankers and graders of all requests share. Models is
 // required, Plans if there are Upstreams, and Scores if there are Scorers, Judges or Graders. Its
 // fields must not change once it is in use.
@@ -57,6 +66,7 @@ type Planners struct {
 	Scorers   map[RerankService]Scorer // for reranking
 	Judges    map[string]PlanUpstream  // for reranking by chat models
 	Graders   map[string]PlanUpstream  // for grading by chat models
+	Counters  map[string]CountUpstream // whose counts calibrate ours
 	Scores    scores
 	Models    rewrite.Models
 	Meter     *budget.Meter                                       // nil: nothing is reserved

@@ -1,15 +1,19 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"sidenote/proxy/answer"
 	"sidenote/proxy/panics"
+	"sidenote/proxy/route"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 )
@@ -148,17 +152,63 @@ func (a *account) freeReader(found answer.UsageFinding) {
 // learn compares, in the background, the billed tokens of the prompt, 0 if unknown, with our own
 // count. It does nothing if enough of these comparisons are running.
 func (a *account) learn(billed int) {
-	s, from := a.server, a.sample
-	a.sample = nil
-	if billed == 0 || from == nil {
+	s, from, count := a.server, a.sample, a.count
+	a.sample, a.count = nil, nil
+	if billed == 0 && count == nil || from == nil {
 		from.Drop()
 		return
 	}
 	tenant, upstream, id, api := a.report.Tenant, a.report.Upstream, a.report.ID, a.report.Route.API()
 	logPanic := func(value any, stack []byte) { s.bug(id, value, stack) } // a may belong to another request by then
-	if !from.Read(logPanic, func(body []byte) { s.learnFrom(tenant, upstream, api, body, billed) }) {
+	if !from.Read(logPanic, func(body []byte) {
+		if n := count.ask(body); n > 0 {
+			billed = n
+		}
+		if billed > 0 {
+			s.learnFrom(tenant, upstream, api, body, billed)
+		}
+	}) {
 		s.metrics.Shed("calibration")
 	}
+}
+
+// countWait is how long an upstream may take to count tokens.
+const countWait = 10 * time.Second
+
+// A tokenCount asks an upstream that counts the tokens of requests.
+type tokenCount struct {
+	of CountUpstream
+	to services.LLMCall
+}
+
+// tokenCount returns the tokenCount for a request; nil if its upstream is not to be asked.
+func (x *exchange) tokenCount() *tokenCount {
+	if x.sample == nil || x.target.Route != route.Messages || x.setup.planners == nil {
+		return nil
+	}
+	of, ok := x.setup.planners.Counters[x.policy.Upstream]
+	if !ok {
+		return nil
+	}
+	to := services.LLMCall{Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI(), ""), Header: of.OwnHeader, Own: of.OwnHeader != nil}
+	if !to.Own {
+		to.Header = credentials(&x.request)
+	}
+	return &tokenCount{of, to}
+}
+
+// ask returns the number of tokens of a request, 0 if it is not known.
+func (c *tokenCount) ask(body []byte) int {
+	if c == nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), countWait)
+	defer cancel()
+	n, err := c.of.API.CountTokens(ctx, c.to, body)
+	if err != nil { // the upstream's health shows it
+		return 0
+	}
+	return n
 }
 
 func (s *Server) learnFrom(tenant, upstream string, api chat.API, body []byte, billed int) {

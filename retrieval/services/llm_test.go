@@ -103,6 +103,31 @@ func TestAskMessages(t *testing.T) {
 	}
 }
 
+// An upstream counts the prompt of a request: without what only the answer depends on.
+func TestCountTokens(t *testing.T) {
+	var got, answer string
+	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		sent, _ := io.ReadAll(r.Body)
+		got = r.RequestURI + " " + r.Header.Get("X-Api-Key") + " " + string(sent)
+		_, _ = io.WriteString(w, answer)
+	})
+	const body = `{"model":"m","max_tokens":9,"stream":true,"system":[{"type":"text","text":"a"}],"messages":[{"role":"user","content":"q"}],"thinking":{"type":"adaptive"},"metadata":{}}`
+	const want = `/v1/messages/count_tokens?beta=true theirs {"model":"m","system":[{"type":"text","text":"a"}],"messages":[{"role":"user","content":"q"}],"thinking":{"type":"adaptive"}}`
+	to := services.LLMCall{Path: "/v1/messages?beta=true", Header: http.Header{"X-Api-Key": {"theirs"}}}
+	for _, c := range []struct {
+		answer, body string
+		tokens       int
+	}{{`{"input_tokens":12}`, body, 12}, {`{}`, body, 0}, {`no`, body, 0}, {`{"input_tokens":-1}`, body, 0}, {`{"input_tokens":12}`, "[", 0}} {
+		answer = c.answer
+		if n, err := api.CountTokens(t.Context(), to, []byte(c.body)); n != c.tokens || (err == nil) != (c.tokens > 0) {
+			t.Errorf("%s: %d, %v", c.answer, n, err)
+		}
+		if got != want {
+			t.Errorf("sent %s", got)
+		}
+	}
+}
+
 // An API that fails, sends nonsense or never ends costs no more than the deadline, and the error
 // says what happened.
 func TestAskFails(t *testing.T) {

@@ -1,8 +1,11 @@
 package services
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 )
 
 // messagesRoute is the end of the path of Anthropic's Messages API.
@@ -46,3 +49,42 @@ type messagesUsage struct {
 }
 
 func (u *messagesUsage) input() int64 { return u.Input + u.Written + u.Cached }
+
+// CountTokens asks how many tokens the prompt of a request of the Messages API has, whose body is
+// given; to.Path is that of messages. What does not belong to the prompt is left out, as the API
+// refuses it.
+func (c *LLM) CountTokens(ctx context.Context, to LLMCall, body []byte) (int, error) {
+	var prompt struct {
+		Model      json.RawMessage `json:"model"`
+		System     json.RawMessage `json:"system,omitempty"`
+		Messages   json.RawMessage `json:"messages"`
+		Tools      json.RawMessage `json:"tools,omitempty"`
+		ToolChoice json.RawMessage `json:"tool_choice,omitempty"`
+		Thinking   json.RawMessage `json:"thinking,omitempty"`
+	}
+	if err := json.Unmarshal(body, &prompt); err != nil {
+		return 0, fmt.Errorf("%s: %w", c.use, err)
+	}
+	sent, err := json.Marshal(prompt)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", c.use, err)
+	}
+	route, query, asked := strings.Cut(to.Path, "?")
+	if route += "/count_tokens"; asked {
+		route += "?" + query
+	}
+	answer, err := c.remote.CallAs(ctx, withMessagesVersion(to.Header), http.MethodPost, route, sent)
+	if notes(err, to.Own) {
+		c.health.Called(err)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", c.use, err)
+	}
+	var counted struct {
+		Tokens int `json:"input_tokens"`
+	}
+	if err := json.Unmarshal(answer, &counted); err != nil || counted.Tokens <= 0 {
+		return 0, fmt.Errorf("%s: the answer has no number of tokens", c.use)
+	}
+	return counted.Tokens, nil
+}

@@ -129,7 +129,8 @@ type Upstream struct {
 	Key     string   `yaml:"key"`   // file: the private key of Cert
 	Proxy   ProxyURL `yaml:"proxy"` // through which it is reached; absent: as HTTPS_PROXY says
 
-	IncludeUsage string `yaml:"include_usage" of:"auto|off"` // whether metered streams ask for their usage; off: the upstream refuses stream_options
+	Calibrate    string `yaml:"calibrate" of:"usage|count_tokens"` // what token counts are compared with
+	IncludeUsage string `yaml:"include_usage" of:"auto|off"`       // whether metered streams ask for their usage; off: the upstream refuses stream_options
 
 	Dial transport.OutboundOptions `yaml:"-"` // built from the above
 }

@@ -65,6 +65,17 @@ func Planning(c *Config) bool {
 	return false
 }
 
+// CountUpstreams returns the upstreams that are asked for token counts.
+func CountUpstreams(c *Config) map[string]bool {
+	asked := map[string]bool{}
+	for name, u := range c.upstreams() {
+		if u.Calibrate == "count_tokens" {
+			asked[string(name)] = true
+		}
+	}
+	return asked
+}
+
 // PlannerUpstreams returns the upstreams that planners call.
 func PlannerUpstreams(c *Config) map[string]bool {
 	asked := map[string]bool{}

@@ -83,6 +83,7 @@ func processSections() []section {
 			{"cert", "", "PEM file of the client certificate presented to the upstream."},
 			{"key", "", "PEM file of its private key."},
 			{"proxy", "`HTTPS_PROXY` and `NO_PROXY` of the environment", "`http://` or `socks5://` proxy, or `off`."},
+			{"calibrate", "`usage`", "What token counts learn from: the `usage` of answers, or `count_tokens` of the Messages API, called for one request in 16."},
 			{"include_usage", "`auto`", "Whether metered streams ask for token usage by `stream_options`, hidden from the client; `off` for upstreams that refuse the field."},
 		}},
 		{"upstreams", "More APIs, by name." + sameKeys + "`upstream`.", nil},

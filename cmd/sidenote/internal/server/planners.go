@@ -60,15 +60,16 @@ func NewPlanners(o PlannerOptions) *Planners {
 	return &Planners{options: o, clients: map[string]client{}}
 }
 
-// Of returns the planners, rerankers and graders of a configuration, or nil if no policy has one.
+// Of returns the planners, rerankers, graders and counters of tokens of a configuration, or nil if it
+// has none.
 // Clients that only an earlier configuration used stay open until keep is called.
 func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *proxy.Planners, keep func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := map[string]client{}
 	keep = func() { p.keep(next) }
-	asked, rerank, grade := config.PlannerUpstreams(cfg), config.RerankServices(cfg), config.GradeUpstreams(cfg)
-	if len(asked)+len(rerank)+len(grade) == 0 {
+	asked, rerank, grade, count := config.PlannerUpstreams(cfg), config.RerankServices(cfg), config.GradeUpstreams(cfg), config.CountUpstreams(cfg)
+	if len(asked)+len(rerank)+len(grade)+len(count) == 0 {
 		return nil, keep, nil
 	}
 	if err := p.open(len(asked) > 0, len(rerank)+len(grade) > 0); err != nil {
@@ -91,6 +92,11 @@ func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *proxy.Pl
 		return of
 	}
 	made.Upstreams, made.Graders = chats("planner", asked), chats("grade", grade)
+	made.Counters = map[string]proxy.CountUpstream{}
+	for name := range count {
+		u := upstreams[name]
+		made.Counters[name] = proxy.CountUpstream{API: p.chats("count_tokens", u, next), OwnHeader: proxy.OwnKey(u)}
+	}
 	p.addRerankers(made, rerank, upstreams, next)
 	return made, keep, nil
 }
