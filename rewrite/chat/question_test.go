@@ -66,3 +66,23 @@ func live() int {
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
 }
+
+// Reminders that Claude Code puts beside the user's text are not searched for, unless there is
+// nothing else.
+func TestQuestionWithoutReminders(t *testing.T) {
+	const reminder = `{"type":"text","text":"<system-reminder>\nToday is Sunday.\n</system-reminder>"}`
+	for content, want := range map[string]string{
+		"[" + reminder + `,{"type":"text","text":"How long is leave?"},` + reminder + `,{"type":"text","text":"In Rome?"}]`: "How long is leave?\nIn Rome?",
+		"[" + reminder + "]":               "<system-reminder>\nToday is Sunday.\n</system-reminder>",
+		`"<system-reminder> is a tag"`:     "<system-reminder> is a tag",
+		`[{"type":"text","text":"plain"}]`: "plain",
+	} {
+		r, err := chat.Messages.Parse([]byte(`{"max_tokens":1,"messages":[{"role":"user","content":` + content + `}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := r.Question(); got != want {
+			t.Errorf("%s: %q", content, got)
+		}
+	}
+}

@@ -463,6 +463,9 @@ func (r *Request) ValidOutsideMessages() bool {
 // maxQuery/2 bytes are used, because questions tend to be at the ends of long texts.
 const maxQuery = 8 << 10
 
+// reminder begins a text block that Claude Code adds to what its user says.
+const reminder = "<system-reminder>"
+
 // Question returns the text to search with and the index of the last user message (-1 if none).
 // Later tool messages do not matter, so each round of a tool loop searches for the same.
 func (r *Request) Question() (text string, last int) {
@@ -495,14 +498,25 @@ func (r *Request) lastUser(n int) int {
 	return -1
 }
 
-// text decodes a message's text: its string, or its text parts joined by line feeds.
+// text decodes what a message says: its string, or its text parts joined by line feeds, except
+// reminders of the application beside them.
 func (r *Request) text(m *message) string {
 	if m.kind == KindString {
 		return Unquote(m.content.Of(r.Body))
 	}
 	var texts []string
+	reminders := 0
 	for s := range r.texts(m) {
-		texts = append(texts, Unquote(s.Of(r.Body)))
+		text := Unquote(s.Of(r.Body))
+		if r.API == Messages && strings.HasPrefix(text, reminder) {
+			texts = slices.Insert(texts, reminders, text)
+			reminders++
+			continue
+		}
+		texts = append(texts, text)
+	}
+	if reminders < len(texts) {
+		texts = texts[reminders:]
 	}
 	return strings.Join(texts, "\n")
 }
