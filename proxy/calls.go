@@ -14,6 +14,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/tools"
+	"sidenote/rewrite/toolcalls"
 )
 
 // maxCalls is how many calls of one turn are run.
@@ -149,10 +150,11 @@ func (r *Rounds) shorten(all []call) {
 }
 
 // results returns the messages or items with the results of calls, in the order of the calls.
-func (o *Offering) results(calls []call) []json.RawMessage {
-	list := make([]json.RawMessage, len(calls))
+func (o *Offering) results(calls []call) []json.RawMessage { return o.asked.Results(resultsOf(calls)) }
+
+func resultsOf(calls []call) (list []toolcalls.Result) {
 	for i := range calls {
-		list[i] = o.asked.Result(calls[i].ID, calls[i].result.Content)
+		list = append(list, toolcalls.Result{ID: calls[i].ID, Content: calls[i].result.Content})
 	}
 	return list
 }

@@ -24,9 +24,10 @@ type Offering struct {
 	req       *chat.Request
 	policy    *tools.Policy
 	asked     toolcalls.OfferRequest
-	tools     rewrite.Edit // offers them; none under the XML protocol
-	text      string       // describes them, under the XML protocol
-	place     chat.Place   // of the text
+	tools     rewrite.Edit   // offers them; none under the XML protocol
+	lastTools []rewrite.Edit // the same in the last round
+	text      string         // describes them, under the XML protocol
+	place     chat.Place     // of the text
 	restored  []rewrite.Edit
 	history   *toolcalls.History // the client's; nil without kept
 	kept      *toolcalls.TurnStore
@@ -52,7 +53,7 @@ func OfferTools(req *chat.Request, p *tools.Policy, m model.Model, knowledge []s
 		return nil, toolcalls.Unavailable
 	case uses == tokens.ToolNone && !p.XML:
 		return nil, toolcalls.Model
-	case textCalls && req.API != chat.Completions:
+	case textCalls && !o.asked.CallsInText():
 		return nil, toolcalls.InText
 	case uses == tokens.ToolXML && !p.XML:
 		inText := *p
@@ -78,6 +79,7 @@ func OfferTools(req *chat.Request, p *tools.Policy, m model.Model, knowledge []s
 		kit = append(kit, toolcalls.Tool{Name: name, Description: d.Description, Parameters: d.Parameters})
 	}
 	o.tools = o.asked.Tools(kit)
+	o.lastTools = o.asked.LastTools(o.tools)
 	return o, ""
 }
 
@@ -156,10 +158,18 @@ func (o *Offering) AddEdits(edits, continued []rewrite.Edit) []rewrite.Edit {
 	if len(o.messages) > 0 {
 		all = o.asked.Messages(all, o.messages)
 	}
-	if o.text == "" && !o.last {
-		all = append(all, o.tools)
+	return rewrite.SortEdits(append(all, o.toolEdits()...))
+}
+
+// toolEdits returns the edits that offer the tools in this round.
+func (o *Offering) toolEdits() []rewrite.Edit {
+	switch {
+	case o.text != "":
+		return nil
+	case o.last:
+		return o.lastTools
 	}
-	return rewrite.SortEdits(all)
+	return []rewrite.Edit{o.tools}
 }
 
 // describe adds the text about tools after the application's text and after what the rewrite adds
@@ -203,10 +213,7 @@ func (o *Offering) Tokens(c retrieval.Counter) int64 {
 	if o.withdrawn {
 		return 0
 	}
-	n := count(c, o.restored) + countText(c, []byte(o.text))
-	if !o.last {
-		n += countText(c, o.tools.Insert.Append(nil))
-	}
+	n := count(c, o.restored) + countText(c, []byte(o.text)) + count(c, o.toolEdits())
 	for _, message := range o.messages {
 		n += countText(c, message)
 	}

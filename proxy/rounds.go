@@ -10,7 +10,6 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/tools"
-	"sidenote/rewrite/chat"
 )
 
 // A RoundsHost makes the upstream calls of a request and accounts for them. An exchange is one.
@@ -52,7 +51,7 @@ type Rounds struct {
 	loop     answer.Loop
 	deadline time.Time
 	messages []json.RawMessage // messages of the rounds so far, which are sent again
-	unseen   []json.RawMessage // what the client does not get of messages, under the XML protocol and of Responses
+	unseen   []answer.LoopPart // what the client does not get of messages
 	pending  []json.RawMessage // results that the upstream waits for and the client does not get
 	given    map[string]bool   // calls that were run, by name and arguments
 	trace    []traced
@@ -90,13 +89,16 @@ func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 	r.pending = nil
 	switch goes = t.Continues() && !r.last; {
 	case goes, t.Mixed() && !r.last:
-	case r.Offer.req.API == chat.Responses && (t.Continues() || t.Mixed()):
-		calls := notRun(t.OurCalls) // the upstream may keep them, and then waits for results
+	case r.Offer.asked.AnswersAll() && (t.Continues() || t.Mixed()):
+		calls := notRun(t.OurCalls)
 		if r.pending = r.Offer.results(calls); t.Mixed() {
 			r.Offer.keep(r.Life, r, t, calls)
 		}
 		return false
 	case len(t.ClientCalls) > 0 && len(r.messages) > 0:
+		if !r.Policy.XML {
+			t.LimitOurs(0)
+		}
 		r.Offer.keep(r.Life, r, t, nil)
 		return false
 	default:
@@ -111,16 +113,20 @@ func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 	}
 	r.last = r.loop.Rounds()+1 >= r.Policy.MaxRounds || r.Room < leastRoom || !time.Now().Before(r.deadline)
 	results := r.Offer.results(calls)
-	switch {
-	case r.Offer.req.API == chat.Responses:
-		r.unseen = append(append(r.unseen, t.Hidden()...), results...)
-	case r.Policy.XML:
+	if r.Policy.XML {
 		results = []json.RawMessage{inText(calls, r.last)}
 		call := calling(t.OurCalls)
 		if r.Offer.hidesText() {
 			call = t.Messages()[0]
 		}
-		r.unseen = append(r.unseen, call, inText(calls, false))
+		r.unseen = append(r.unseen, answer.LoopPart{JSON: call}, answer.LoopPart{JSON: inText(calls, false)})
+	} else {
+		r.unseen = append(r.unseen, t.Unseen()...)
+		after := r.unseen[len(r.unseen)-1]
+		for _, result := range results {
+			after.JSON = result
+			r.unseen = append(r.unseen, after)
+		}
 	}
 	if r.Offer.req.History.Conversation != "" { // it has everything else already
 		r.messages, r.pending = results, results

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -10,7 +9,6 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
-	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/toolcalls"
 )
@@ -74,28 +72,17 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *answer.LoopTurn, ours
 	if o.kept == nil {
 		return
 	}
-	turn := toolcalls.Turn{NextID: r.Caller.FirstID, Sources: r.Report.MarshalSources()}
-	turn.API = o.req.API
-	switch {
-	case o.req.API == chat.Responses:
-		turn.Before = r.unseen
-		if len(ours) > 0 {
-			turn.Results = append(t.Hidden(), o.results(ours)...)
-		}
-	case o.policy.XML:
-		turn.Before = r.unseen
+	rounds := r.unseen
+	var turn toolcalls.Turn
+	if o.policy.XML {
 		if len(ours) > 0 { // a round of their own, as the client's message cannot hold their results
-			turn.Before = append(slices.Clip(turn.Before), calling(t.OurCalls), inText(ours, false))
+			rounds = append(slices.Clip(rounds), answer.LoopPart{JSON: calling(t.OurCalls)}, answer.LoopPart{JSON: inText(ours, false)})
 		}
-	default:
-		turn.Before, turn.Results = r.messages, o.results(ours)
-		if !o.hidesText() {
-			turn.Before = withoutText(r.messages) // the client has the text, in its own message
-		}
-		for i := range ours {
-			turn.Calls = append(turn.Calls, toolcalls.HistoryCall{At: ours[i].At, JSON: ours[i].JSON})
-		}
+		turn = o.asked.Turn(historyCalls(rounds), nil, nil)
+	} else {
+		turn = o.asked.Turn(historyCalls(rounds), historyCalls(t.Unseen()), resultsOf(ours))
 	}
+	turn.NextID, turn.Sources = r.Caller.FirstID, r.Report.MarshalSources()
 	var theirs []toolcalls.AppCall
 	for _, c := range t.ClientCalls {
 		theirs = append(theirs, toolcalls.AppCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
@@ -109,27 +96,10 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *answer.LoopTurn, ours
 	}
 }
 
-// withoutText returns messages with the text of the assistant's messages removed; their calls
-// remain.
-func withoutText(messages []json.RawMessage) []json.RawMessage {
-	all := slices.Clone(messages)
-	for i, m := range all {
-		var role string
-		var content chat.Span
-		r := chat.NewReader(m)
-		r.Object(func(name string) {
-			switch name {
-			case "role":
-				role = r.Text()
-			case "content":
-				content = r.Span()
-			default:
-				r.Value()
-			}
-		})
-		if role == "assistant" {
-			all[i] = slices.Concat(m[:content.Start], json.RawMessage("null"), m[content.End:])
-		}
+// historyCalls returns parts as they are stored.
+func historyCalls(parts []answer.LoopPart) (list []toolcalls.HistoryCall) {
+	for _, p := range parts {
+		list = append(list, toolcalls.HistoryCall{At: p.At, AfterThinking: p.AfterThinking, JSON: p.JSON})
 	}
-	return all
+	return list
 }

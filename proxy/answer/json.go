@@ -137,10 +137,18 @@ func plain(s string) bool {
 
 // sum adds two usage objects member by member. A member that is neither a number nor an object is
 // taken from the later one.
-func sum(earlier, later []byte) []byte { return sumTo(earlier, later, 4) }
+func sum(earlier, later []byte) []byte {
+	return joinUsage(earlier, later, 4, func(a, b int64) int64 { return a + b })
+}
 
-// sumTo is sum for objects with that many levels; deeper ones are taken from the later one.
-func sumTo(earlier, later []byte, levels int) []byte {
+// grown is sum for two usage objects of one stream, in which numbers only grow.
+func grown(earlier, later []byte) []byte {
+	return joinUsage(earlier, later, 4, func(a, b int64) int64 { return max(a, b) })
+}
+
+// joinUsage joins the numbers of objects with that many levels; deeper ones are taken from the
+// later one.
+func joinUsage(earlier, later []byte, levels int, join func(a, b int64) int64) []byte {
 	a, ok := objectOf(earlier)
 	b, okToo := objectOf(later)
 	switch {
@@ -161,11 +169,11 @@ func sumTo(earlier, later []byte, levels int) []byte {
 			a = append(a, m)
 		case m.value[0] == 'n':
 		case m.value[0] == '{':
-			a[i].value = sumTo(a[i].value, m.value, levels-1)
+			a[i].value = joinUsage(a[i].value, m.value, levels-1, join)
 		default:
 			n, err := strconv.ParseInt(string(a[i].value), 10, 64)
 			if k, failed := strconv.ParseInt(string(m.value), 10, 64); err == nil && failed == nil {
-				m.value = strconv.AppendInt(nil, n+k, 10)
+				m.value = strconv.AppendInt(nil, join(n, k), 10)
 			}
 			a[i].value = m.value
 		}

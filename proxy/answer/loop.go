@@ -88,14 +88,39 @@ type LoopTurn struct {
 	Ended                 bool     // the answer is complete
 	extra                 []*extra // members of the message other than role, content and tool_calls
 	calls                 []json.RawMessage
-	items                 []turnItem // of a response
+	items                 []turnItem // of a response, or the content blocks of a message; nil for a chat completion
+	hidden                bool       // the client does not get the text if another round follows
 }
 
-// A turnItem is an output item of a response.
+// A turnItem is an output item of a response or a content block of a message.
 type turnItem struct {
-	raw  json.RawMessage
-	call int // its index among the calls; -1 for other items
-	of   *outputItem
+	raw    json.RawMessage
+	call   int  // its index among the calls; -1 for other items
+	hidden bool // the client does not get it
+	at     int  // see LoopPart
+	after  bool // see LoopPart
+}
+
+// A LoopPart is a part of a turn that the client does not get.
+type LoopPart struct {
+	JSON json.RawMessage
+	// At is the index of a call of a chat completion among all calls of the message. Of a content
+	// block it is the number of blocks of all rounds that the client gets before it, not counting
+	// thinking and empty texts. AfterThinking reports that the block comes after the thinking, if the
+	// client gets some between the same blocks.
+	At            int
+	AfterThinking bool
+}
+
+// compare compares the places of two parts.
+func (p LoopPart) compare(q LoopPart) int {
+	if p.At == q.At && p.AfterThinking != q.AfterThinking {
+		if p.AfterThinking {
+			return 1
+		}
+		return -1
+	}
+	return p.At - q.At
 }
 
 // Continues reports whether another round follows: the model called only tools of ours, and its
@@ -134,7 +159,7 @@ func (t *LoopTurn) cut() bool { return t.Finish == "length" || t.Finish == "cont
 // all of its calls, or the output items of a response.
 func (t *LoopTurn) Messages() (list []json.RawMessage) {
 	if t.items == nil {
-		return []json.RawMessage{t.message()}
+		return []json.RawMessage{t.message().json()}
 	}
 	for _, i := range t.items {
 		list = append(list, i.raw)
@@ -142,17 +167,33 @@ func (t *LoopTurn) Messages() (list []json.RawMessage) {
 	return list
 }
 
-// Hidden returns the output items of Messages that the client does not get.
-func (t *LoopTurn) Hidden() (list []json.RawMessage) {
-	for _, i := range t.items {
-		if i.of.ours || i.of.left || i.of.index < 0 && t.Continues() {
-			list = append(list, i.raw)
+// Unseen returns what the client does not get of Messages. Of a chat completion that is the message,
+// without text that the client gets, if another round follows, and otherwise the calls of ours.
+func (t *LoopTurn) Unseen() (list []LoopPart) {
+	switch {
+	case t.items != nil:
+		for _, i := range t.items {
+			if i.hidden {
+				list = append(list, LoopPart{i.raw, i.at, i.after})
+			}
+		}
+		slices.SortStableFunc(list, LoopPart.compare)
+	case t.Continues():
+		m := t.message()
+		if !t.hidden {
+			m.set("content", []byte("null"))
+		}
+		list = append(list, LoopPart{JSON: m.json()})
+	default:
+		for _, c := range t.OurCalls {
+			list = append(list, LoopPart{JSON: c.JSON, At: c.At})
 		}
 	}
 	return list
 }
 
-func (t *LoopTurn) message() json.RawMessage {
+// message returns the message of a chat completion.
+func (t *LoopTurn) message() object {
 	o := object{{"role", []byte(`"assistant"`)}, {"content", []byte("null")}}
 	if t.Text != "" {
 		o.set("content", quote(t.Text))
@@ -169,7 +210,7 @@ func (t *LoopTurn) message() json.RawMessage {
 	if len(t.calls) > 0 {
 		o.set("tool_calls", list(t.calls))
 	}
-	return o.json()
+	return o
 }
 
 // textPart returns a text as a content part.
@@ -246,18 +287,17 @@ type Loop interface {
 
 // NewLoop returns a Loop for one request.
 func NewLoop(r LoopRules) Loop {
-	if r.API == chat.Responses {
-		return &responsesLoop{rules: r}
+	rounds := loopRounds{rules: r}
+	switch r.API {
+	case chat.Responses:
+		return &responsesLoop{loopRounds: rounds}
 	}
-	return &completionsLoop{rules: r}
+	return &completionsLoop{loopRounds: rounds}
 }
 
 // A completionsLoop is the Loop of chat completions.
 type completionsLoop struct {
-	rules LoopRules
-	round int
-	last  bool   // last round: calls of ours are no longer answered
-	usage []byte // sum of the previous rounds
+	loopRounds
 	shown string // text that the client got in previous rounds
 	said  int    // number of the client's calls that were passed on
 
@@ -296,20 +336,13 @@ type loopAnswer struct {
 
 // Begin implements Loop.
 func (l *completionsLoop) Begin(last bool) {
-	if l.now.usage != nil && !l.rules.LastUsage {
-		l.usage = sum(l.usage, l.now.usage)
-	}
-	l.round++
-	l.last = last
+	l.begin(last, l.now.usage)
 	l.shown += l.now.show.String()
 	l.now = loopAnswer{}
 	if l.rules.Text != nil {
 		l.now.reader = l.rules.Text()
 	}
 }
-
-// Rounds implements Loop.
-func (l *completionsLoop) Rounds() int { return l.round }
 
 // Responses implements Loop.
 func (l *completionsLoop) Responses() (client, last string) { return "", "" }
@@ -323,23 +356,11 @@ func (l *completionsLoop) ClientText() string {
 	return shown
 }
 
-// hides reports whether the text of this round is held until it is known that no other round
-// follows.
-func (l *completionsLoop) hides() bool { return l.rules.HideText && !l.last }
-
-// take reserves memory.
-func (l *completionsLoop) take(n int) error {
-	if l.rules.Take != nil && !l.rules.Take(n) {
-		return ErrNoLoopRoom
-	}
-	return nil
-}
-
 // turn returns the model's message of this round, which has ended.
 func (l *completionsLoop) turn() LoopTurn {
 	n := &l.now
 	n.endText()
-	t := LoopTurn{Text: n.text.String(), Finish: n.finish, Ended: !n.failed && (n.finish != "" || n.done != nil || n.body != nil), extra: n.extra, OurCalls: n.found}
+	t := LoopTurn{Text: n.text.String(), Finish: n.finish, Ended: !n.failed && (n.finish != "" || n.done != nil || n.body != nil), extra: n.extra, OurCalls: n.found, hidden: l.hides()}
 	for i, c := range n.calls {
 		if c.id == "" {
 			c.id = newID()
@@ -379,14 +400,6 @@ func (l *completionsLoop) lead() string {
 		return ""
 	}
 	return "\n\n"
-}
-
-// total returns the usage of the earlier rounds plus that of this one.
-func (l *completionsLoop) total(usage []byte) []byte {
-	if l.usage == nil {
-		return usage
-	}
-	return sum(l.usage, usage)
 }
 
 // finished returns the finish reason for the client if it differs from the upstream's: "stop" in

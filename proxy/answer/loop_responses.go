@@ -14,10 +14,7 @@ import (
 // Reasoning belongs to the item that follows it, and a client that sends it back without that item
 // is refused. So reasoning is held until its item begins, and is left out with a call of ours.
 type responsesLoop struct {
-	rules LoopRules
-	round int
-	last  bool     // last round: calls of ours are no longer answered
-	usage []byte   // sum of the previous rounds
+	loopRounds
 	shown [][]byte // items that the client got in previous rounds
 
 	id, created []byte // of the response, as the client's first event has it; nil before that
@@ -72,22 +69,15 @@ type outputItem struct {
 
 // Begin implements Loop.
 func (l *responsesLoop) Begin(last bool) {
-	if l.now.usage != nil && !l.rules.LastUsage {
-		l.usage = sum(l.usage, l.now.usage)
-	}
+	l.begin(last, l.now.usage)
 	for _, item := range l.now.passed {
 		if item.raw != nil {
 			l.shown = append(l.shown, item.raw)
 		}
 	}
 	l.edited = l.index > 0 || l.id != nil || l.number > 0
-	l.round++
-	l.last = last
 	l.now = responsesRound{}
 }
-
-// Rounds implements Loop.
-func (l *responsesLoop) Rounds() int { return l.round }
 
 // ClientText implements Loop.
 func (l *responsesLoop) ClientText() string {
@@ -117,14 +107,6 @@ func (l *responsesLoop) HasOutput() bool { return l.now.said }
 func (l *responsesLoop) DiscardRound() {
 	l.id, l.created, l.index, l.number, l.edited = nil, nil, 0, 0, false
 	l.now = responsesRound{usage: l.now.usage}
-}
-
-// take reserves memory.
-func (l *responsesLoop) take(n int) error {
-	if l.rules.Take != nil && !l.rules.Take(n) {
-		return ErrNoLoopRoom
-	}
-	return nil
 }
 
 // add returns a new item.
@@ -235,6 +217,7 @@ func (l *responsesLoop) turn() LoopTurn {
 		}
 	}
 	var text strings.Builder
+	var of []*outputItem // of each item of the turn
 	calls := 0
 	for _, i := range n.items {
 		i.done = true
@@ -243,7 +226,7 @@ func (l *responsesLoop) turn() LoopTurn {
 			continue
 		}
 		text.WriteString(textOfItem(i.raw))
-		item := turnItem{i.raw, -1, i}
+		item := turnItem{raw: i.raw, call: -1}
 		o, _ := objectOf(i.raw)
 		id := o.text("call_id")
 		switch {
@@ -264,10 +247,13 @@ func (l *responsesLoop) turn() LoopTurn {
 		case i.kind == "reasoning" && l.rules.Stateless && o.get("encrypted_content") == nil:
 			continue // the upstream would look for what it has not stored
 		}
-		t.items = append(t.items, item)
+		t.items, of = append(t.items, item), append(of, i)
 	}
 	t.Text = text.String()
 	n.leave()
+	for at, i := range of {
+		t.items[at].hidden = i.ours || i.left || i.index < 0 && t.Continues()
+	}
 	return t
 }
 
@@ -393,12 +379,8 @@ func (l *responsesLoop) joined(response object, vendor json.RawMessage) object {
 	if l.created != nil {
 		response.set("created_at", l.created)
 	}
-	switch {
-	case l.usage == nil:
-	case n.usage == nil:
-		response.set("usage", l.usage)
-	default:
-		response.set("usage", sum(l.usage, n.usage))
+	if l.usage != nil {
+		response.set("usage", l.total(n.usage))
 	}
 	if vendor != nil {
 		response.set("sidenote", vendor)

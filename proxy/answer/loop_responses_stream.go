@@ -19,36 +19,14 @@ type responsesStage struct {
 
 // An itemEvent is an event of a stream, and the item that it belongs to; nil if it belongs to none.
 type itemEvent struct {
-	event    []byte
-	data     object
-	from, to int // where data is in event
-	item     *outputItem
+	loopEvent
+	item *outputItem
 }
 
-// copied returns a copy of the event.
-func (e *itemEvent) copied() itemEvent { return eventOf(clone(e.event), e.item) }
-
-// eventOf reads an event. Data that is not a JSON object is not read.
-func eventOf(event []byte, item *outputItem) itemEvent {
-	e := itemEvent{event: event, item: item}
-	var data []byte
-	data, e.from, e.to = dataOf(event)
-	if o, ok := objectOf(data); ok {
-		e.data = o
-	}
-	return e
-}
-
-// Write reads one event. A byte order mark before the first event is dropped, since the client may
-// already have got events of earlier rounds.
+// Write reads one event.
 func (s *responsesStage) Write(event []byte) (int, error) {
-	came := len(event)
-	if !s.now.begun {
-		s.now.begun = true
-		event = bytes.TrimPrefix(event, []byte(MarkEvents))
-	}
-	e := eventOf(event, nil)
-	return came, s.read(&e)
+	e := itemEvent{loopEvent: eventOf(unmarked(event, &s.now.begun))}
+	return len(event), s.read(&e)
 }
 
 // read reads an event and passes on what the client gets of it.
@@ -153,7 +131,7 @@ func (s *responsesStage) readEnd(response []byte) error {
 
 // hold holds an event.
 func (s *responsesStage) hold(in *[]itemEvent, e *itemEvent) error {
-	*in = append(*in, e.copied())
+	*in = append(*in, itemEvent{e.copied(), e.item})
 	return s.take(len(e.event))
 }
 
@@ -324,7 +302,7 @@ func (l *responsesLoop) emit(next io.Writer, e *itemEvent) error {
 	}
 	event := e.event
 	if changed {
-		event = splice(event, e.from, e.to, e.data.json())
+		event = e.rewritten()
 	}
 	l.now.open = !ended(event)
 	_, err := next.Write(event)
@@ -354,11 +332,10 @@ func (l *responsesLoop) Finish(next io.Writer, vendor json.RawMessage, comment s
 		}
 	}
 	for i, event := range n.tail {
-		e := (&itemEvent{event: event}).copied()
+		e := itemEvent{loopEvent: eventOf(event)}
 		if i == 0 && n.response != nil && (l.round > 1 || shown < len(n.items) || vendor != nil) {
 			e.data.set("response", l.joined(n.response, vendor).json())
-			e.event = splice(e.event, e.from, e.to, e.data.json())
-			e = e.copied()
+			e.loopEvent = eventOf(e.rewritten())
 		}
 		if err := l.emit(next, &e); err != nil {
 			return err

@@ -755,7 +755,11 @@ func FuzzResponsesLoop(f *testing.F) {
 // checkItems checks that a turn's items are JSON objects.
 func checkItems(t *testing.T, turn answer.LoopTurn) {
 	t.Helper()
-	for _, raw := range slices.Concat(turn.Messages(), turn.Hidden()) {
+	all := turn.Messages()
+	for _, part := range turn.Unseen() {
+		all = append(all, part.JSON)
+	}
+	for _, raw := range all {
 		var o map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &o); err != nil {
 			t.Errorf("%v: the item that goes up is %q", err, raw)

@@ -32,18 +32,12 @@ func dataOf(event []byte) (data []byte, from, to int) {
 	return data, from, to
 }
 
-// Write reads one event. A byte order mark before the first event is dropped, since the client may
-// already have got events of earlier rounds.
+// Write reads one event.
 func (l *stage) Write(event []byte) (int, error) {
-	came := len(event)
-	if !l.now.begun {
-		l.now.begun = true
-		event = bytes.TrimPrefix(event, []byte(MarkEvents))
-	}
-	if _, err := l.event(event); err != nil {
+	if _, err := l.event(unmarked(event, &l.now.begun)); err != nil {
 		return 0, err
 	}
-	return came, nil
+	return len(event), nil
 }
 
 // event reads an event and passes on the client's part of it.

@@ -18,8 +18,8 @@ import (
 
 // A TurnKey identifies a turn of a conversation: a chain of SHA-256 over the client's messages up
 // to the turn. Of each message it covers, decoded and with their lengths, the role, the texts,
-// the kinds of other parts, the ids, names and arguments of calls, and the tool_call_id. So a
-// client may encode the same values differently; if it changes one of them, the key changes.
+// the kinds of other parts, the ids, names and arguments of calls, and the ids of those answered.
+// So a client may encode the same values differently; if it changes one of them, the key changes.
 type TurnKey [sha256.Size]byte
 
 // turnSchema is the version of keys. Change it together with what they cover.
@@ -48,15 +48,18 @@ type History struct {
 type toolCallMessage struct {
 	key     TurnKey
 	message chat.Span
-	calls   []call // with spans in the body
+	calls   []call    // with spans in the body
+	blocks  blockList // of Messages
 }
 
 // ReadHistory reads the messages of a client's request. It takes time linear in the body's length
 // and never fails: malformed turns are not restored.
-func ReadHistory(r *chat.Request) *History {
-	if r.API == chat.Responses {
-		return readItems(r)
-	}
+func ReadHistory(r *chat.Request) *History { return formOf(r.API).history(r) }
+
+// A completionForm is the form of chat completions.
+type completionForm struct{}
+
+func (completionForm) history(r *chat.Request) *History {
 	h := &History{body: r.Body, end: sha256.Sum256([]byte(turnSchema))}
 	var b []byte
 	var last toolCallMessage // if it has calls, its answers follow
@@ -104,17 +107,14 @@ type AppCall struct{ ID, Name, Arguments string }
 // KeyOfAnswer returns the key under which the next request will look for the answer to this one.
 // text and calls are those sent to the client.
 func (h *History) KeyOfAnswer(text string, calls []AppCall) TurnKey {
-	if h.api == chat.Responses {
-		ids := make([]string, len(calls))
-		for i := range calls {
-			ids[i] = calls[i].ID
-		}
-		return h.end.answering(ids)
-	}
+	return formOf(h.api).answered(h.end, text, calls)
+}
+
+func (completionForm) answered(end TurnKey, text string, calls []AppCall) TurnKey {
 	m := message{role: roleAssistant, content: appendPart(nil, kindText, text)}
 	for _, c := range calls {
 		m.called = appendCall(m.called, c.ID, c.Name, c.Arguments)
 	}
-	k, _ := h.end.next(nil, &m)
+	k, _ := end.next(nil, &m)
 	return k
 }

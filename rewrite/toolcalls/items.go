@@ -50,10 +50,12 @@ func (i *item) isMessage() bool {
 
 func (i *item) isResult() bool { return strings.HasSuffix(i.kind, "_output") }
 
-// readItems reads the items of a Responses request. Keys cover the messages that the model did not
+// An itemForm is the form of Responses. Keys cover the messages that the model did not
 // write, and the ids of the calls that have results; clients may send other items as references, or
 // leave them out.
-func readItems(r *chat.Request) *History {
+type itemForm struct{}
+
+func (itemForm) history(r *chat.Request) *History {
 	h := &History{api: r.API, body: r.Body, end: sha256.Sum256([]byte(itemSchema))}
 	var b []byte
 	var turn toolCallMessage // begins with the model's first item, if it has an end
@@ -110,8 +112,16 @@ func (k TurnKey) answering(ids []string) TurnKey {
 	return k
 }
 
-// checkItems is check for a turn of Responses: each call has one result, and each result its call.
-func (t *Turn) checkItems() error {
+func (itemForm) answered(end TurnKey, _ string, calls []AppCall) TurnKey {
+	ids := make([]string, len(calls))
+	for i := range calls {
+		ids[i] = calls[i].ID
+	}
+	return end.answering(ids)
+}
+
+// check requires that each call has one result, and each result its call.
+func (itemForm) check(t *Turn) error {
 	if len(t.Before)+len(t.Results) == 0 {
 		return errEmpty
 	}
@@ -141,11 +151,72 @@ func (t *Turn) checkItems() error {
 	return nil
 }
 
-// fitsItems reports whether the ids of a valid turn's calls differ from the client's.
-func (t *Turn) fitsItems(at *toolCallMessage) bool {
-	theirs := make(map[string]bool, len(at.calls))
-	for i := range at.calls {
-		theirs[at.calls[i].id] = true
-	}
+// fits requires that the ids of the calls differ from the client's.
+func (itemForm) fits(t *Turn, at *toolCallMessage) bool {
+	theirs := at.ids()
 	return !slices.ContainsFunc(slices.Concat(t.Before, t.Results), func(raw json.RawMessage) bool { return theirs[readItem(raw).callID] })
+}
+
+func (itemForm) insertions(t *Turn, at *toolCallMessage) []Insertion {
+	return completionForm{}.insertions(t, at)
+}
+
+func (itemForm) offer(r *OfferRequest, c *chat.Reader, name string, kind chat.Kind) bool {
+	switch {
+	case name == "top_logprobs":
+		n := string(c.Value())
+		r.Logprobs = n != "0" && n != "null"
+	case name == "background" && kind == chat.KindBool:
+		if string(c.Value()) == "true" {
+			r.refuse(Background)
+		}
+	case name == "prompt" && kind == chat.KindObject:
+		r.template = true
+		c.Value()
+	default:
+		return false
+	}
+	return true
+}
+
+// nameOf reads the name beside the type.
+func (itemForm) nameOf(tool []byte) (name string) {
+	c := chat.NewReader(tool)
+	c.Object(func(member string) {
+		if member == "name" && c.Kind() == chat.KindString {
+			name = c.Text()
+			return
+		}
+		c.Value()
+	})
+	return name
+}
+
+func (itemForm) tool(t Tool) json.RawMessage {
+	return encodeTools(struct {
+		Type string `json:"type"`
+		Tool
+		Strict bool `json:"strict"` // false, as parameters may be omitted
+	}{Type: "function", Tool: t})
+}
+
+func (itemForm) results(list []Result) (items []json.RawMessage) {
+	for _, r := range list {
+		items = append(items, encodeTools(struct {
+			Type   string `json:"type"`
+			ID     string `json:"call_id"`
+			Output string `json:"output"`
+		}{"function_call_output", r.ID, r.Content}))
+	}
+	return items
+}
+
+// turn leaves out what the client does not get of a last round without results: reasoning, which
+// nothing follows.
+func (f itemForm) turn(rounds, last []HistoryCall, results []Result) Turn {
+	t := Turn{Before: jsonOf(rounds)}
+	if len(results) > 0 {
+		t.Results = append(jsonOf(last), f.results(results)...)
+	}
+	return t
 }

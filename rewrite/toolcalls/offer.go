@@ -45,67 +45,30 @@ type OfferRequest struct {
 	Logprobs bool        // it asks for logprobs
 	Effort   string      // the requested reasoning effort; "" if not set
 	req      *chat.Request
+	form     form
 	tools    chat.Span
 	kind     chat.Kind // of tools
 	empty    bool      // tools is null or an empty list
+	choice   chat.Span // tool_choice; zero if it is missing
+	says     bool      // the request says how tools are called
+	unfit    bool      // it requires a certain tool, or none
+	template bool      // it names a prompt template
 	end      int       // offset of the brace that closes the body
 }
 
 // ReadOffer reads the body of a parsed request, which must be valid JSON without duplicate
 // members and have a message.
 func ReadOffer(req *chat.Request) OfferRequest {
-	r := OfferRequest{req: req}
+	r := OfferRequest{req: req, form: formOf(req.API)}
 	if req.Choices > 1 {
 		r.Refusal = Choices
 	}
-	choice, asks := "", false // the request says how tools are called
-	template := false         // it names a prompt template
 	c := chat.NewReader(req.Body)
 	c.Object(func(name string) {
-		kind := c.Kind()
-		switch {
-		case name == "tools":
-			start := c.Offset()
-			r.kind, r.empty = kind, true
-			c.Array(func(int) {
-				r.empty = false
-				r.Names = append(r.Names, nameOf(req.API, c.Value()))
-			})
-			r.tools = chat.Span{Start: start, End: start + len(bytes.TrimRight(req.Body[start:c.Offset()], " \t\r\n"))}
-		case name == "tool_choice" && kind == chat.KindString:
-			choice = c.Text()
-		case name == "tool_choice" && kind != chat.KindNull:
-			r.refuse(ToolChoice)
-			c.Value()
-		case (name == "functions" || name == "function_call") && kind != chat.KindNull:
-			r.refuse(Functions)
-			c.Value()
-		case name == "parallel_tool_calls" && kind != chat.KindNull:
-			asks = asks || req.API == chat.Completions // of Responses it is a setting without tools, too
-			c.Value()
-		case name == "logprobs":
-			r.Logprobs = string(c.Value()) == "true"
-		case name == "top_logprobs" && req.API == chat.Responses:
-			n := string(c.Value())
-			r.Logprobs = n != "0" && n != "null"
-		case name == "background" && kind == chat.KindBool && req.API == chat.Responses:
-			if string(c.Value()) == "true" {
-				r.refuse(Background)
-			}
-		case name == "prompt" && kind == chat.KindObject && req.API == chat.Responses:
-			template = true
-			c.Value()
-		case name == "reasoning_effort" && kind == chat.KindString:
-			r.Effort = c.Text()
-		case name == "reasoning" && kind == chat.KindObject && r.Effort == "":
-			r.Effort = effortIn(&c)
-		default:
-			c.Value()
-		}
+		r.read(&c, name)
 		r.end = c.Offset()
 	})
-	asks = asks || choice != ""
-	if choice != "" && choice != "auto" && choice != "required" || asks && len(r.Names) == 0 {
+	if r.unfit || r.says && len(r.Names) == 0 {
 		// Options for tools without any tools are an error, which the upstream should report now,
 		// not in the last round.
 		r.refuse(ToolChoice)
@@ -113,13 +76,50 @@ func ReadOffer(req *chat.Request) OfferRequest {
 	switch r.kind {
 	case chat.KindArray:
 	case chat.KindMissing, chat.KindNull:
-		if template { // it may have tools, which tools in the request replace
+		if r.template { // it may have tools, which tools in the request replace
 			r.refuse(Ambiguous)
 		}
 	default:
 		r.refuse(Ambiguous)
 	}
 	return r
+}
+
+// read reads a member of the request.
+func (r *OfferRequest) read(c *chat.Reader, name string) {
+	start, kind := c.Offset(), c.Kind()
+	switch {
+	case r.form.offer(r, c, name, kind):
+	case name == "tools":
+		r.kind, r.empty = kind, true
+		c.Array(func(int) {
+			r.empty = false
+			r.Names = append(r.Names, r.form.nameOf(c.Value()))
+		})
+		r.tools = chat.Span{Start: start, End: start + len(bytes.TrimRight(r.req.Body[start:c.Offset()], " \t\r\n"))}
+	case name == "tool_choice" && kind == chat.KindString:
+		r.choose(c.Text(), "auto", "required")
+	case name == "tool_choice" && kind != chat.KindNull:
+		r.refuse(ToolChoice)
+		c.Value()
+	case (name == "functions" || name == "function_call") && kind != chat.KindNull:
+		r.refuse(Functions)
+		c.Value()
+	case name == "logprobs":
+		r.Logprobs = string(c.Value()) == "true"
+	case name == "reasoning_effort" && kind == chat.KindString:
+		r.Effort = c.Text()
+	case name == "reasoning" && kind == chat.KindObject && r.Effort == "":
+		r.Effort = effortIn(c)
+	default:
+		c.Value()
+	}
+}
+
+// choose records which tools the model may call. Tools can be offered under the given choices.
+func (r *OfferRequest) choose(choice string, possible ...string) {
+	r.says = r.says || choice != ""
+	r.unfit = r.unfit || choice != "" && !slices.Contains(possible, choice)
 }
 
 // Effort returns the reasoning effort requested in a body, "" if none. body must be valid JSON.
@@ -157,16 +157,21 @@ func (r *OfferRequest) refuse(why OfferReason) {
 	}
 }
 
-// nameOf returns the name of a tool of any type. In chat completions it is in an object whose key
-// is that type.
-func nameOf(api chat.API, tool []byte) (name string) {
+// offer reads parallel_tool_calls, which other APIs accept without tools, too.
+func (completionForm) offer(r *OfferRequest, c *chat.Reader, name string, kind chat.Kind) bool {
+	if name != "parallel_tool_calls" || kind == chat.KindNull {
+		return false
+	}
+	r.says = true
+	c.Value()
+	return true
+}
+
+// nameOf reads the name in an object whose key is the type of the tool.
+func (completionForm) nameOf(tool []byte) (name string) {
 	c := chat.NewReader(tool)
-	c.Object(func(member string) {
-		if api == chat.Responses && member == "name" && c.Kind() == chat.KindString {
-			name = c.Text()
-			return
-		}
-		if api == chat.Responses || c.Kind() != chat.KindObject {
+	c.Object(func(string) {
+		if c.Kind() != chat.KindObject {
 			c.Value()
 			return
 		}
@@ -199,22 +204,9 @@ func (r *OfferRequest) Rename(name string) string {
 
 // Tools returns the edit that appends tools, at least one, to those of the request.
 func (r *OfferRequest) Tools(tools []Tool) rewrite.Edit {
-	type function struct {
-		Type string `json:"type"`
-		Tool `json:"function"`
-	}
-	type flat struct {
-		Type string `json:"type"`
-		Tool
-		Strict bool `json:"strict"` // false, as parameters may be omitted
-	}
-	var list []json.RawMessage
-	for _, t := range tools {
-		if r.req.API == chat.Responses {
-			list = append(list, encodeTools(flat{Type: "function", Tool: t}))
-			continue
-		}
-		list = append(list, encodeTools(function{"function", t}))
+	list := make([]json.RawMessage, len(tools))
+	for i := range tools {
+		list[i] = r.form.tool(tools[i])
 	}
 	text := bytes.Join(Unraw(list), []byte(","))
 	e := rewrite.Edit{Name: EditTools, Offset: r.tools.End - 1}
@@ -248,20 +240,67 @@ func (r *OfferRequest) Messages(edits []rewrite.Edit, list []json.RawMessage) []
 	return edits
 }
 
-// Result returns the message or item with the result of the call with that id.
-func (r *OfferRequest) Result(id, content string) json.RawMessage {
-	if r.req.API == chat.Responses {
-		return encodeTools(struct {
-			Type   string `json:"type"`
-			ID     string `json:"call_id"`
-			Output string `json:"output"`
-		}{"function_call_output", id, content})
+// LastTools returns the edits of a request after which none of the tools that the edit of Tools
+// appends is called: usually none, which leaves the tools out. Anthropic refuses a request that has
+// results of tools but defines no tools, so there they stay, with the choice to call none.
+func (r *OfferRequest) LastTools(tools rewrite.Edit) []rewrite.Edit {
+	if r.req.API != chat.Messages || r.kind == chat.KindArray && !r.empty {
+		return nil
 	}
+	const choice = `"tool_choice":{"type":"none"}`
+	switch {
+	case r.choice.End > 0: // it is null
+		return []rewrite.Edit{tools, {Name: EditTools, Offset: r.choice.Start, Delete: r.choice.End - r.choice.Start, Insert: rewrite.EditText{[]byte(choice[len(`"tool_choice":`):])}}}
+	case tools.Offset == r.end:
+		tools.Insert = append(slices.Clip(tools.Insert), []byte(","+choice))
+		return []rewrite.Edit{tools}
+	}
+	return []rewrite.Edit{tools, {Name: EditTools, Offset: r.end, Insert: rewrite.EditText{[]byte("," + choice)}}}
+}
+
+// A Result is the result of the call with that id.
+type Result struct{ ID, Content string }
+
+// Results returns the messages or items with the results of all calls of a turn.
+func (r *OfferRequest) Results(list []Result) []json.RawMessage { return r.form.results(list) }
+
+func (completionForm) results(list []Result) (messages []json.RawMessage) {
+	for _, r := range list {
+		messages = append(messages, encodeTools(struct {
+			Role    string `json:"role"`
+			ID      string `json:"tool_call_id"`
+			Content string `json:"content"`
+		}{"tool", r.ID, r.Content}))
+	}
+	return messages
+}
+
+func (completionForm) tool(t Tool) json.RawMessage {
 	return encodeTools(struct {
-		Role    string `json:"role"`
-		ID      string `json:"tool_call_id"`
-		Content string `json:"content"`
-	}{"tool", id, content})
+		Type string `json:"type"`
+		Tool `json:"function"`
+	}{"function", t})
+}
+
+// AnswersAll reports whether calls of Sidenote's tools get results even if the model's turn is the
+// last: the upstream may hold the turn and wait for them, or the client may get reasoning that
+// belongs to the calls.
+func (r *OfferRequest) AnswersAll() bool { return r.req.API != chat.Completions }
+
+// CallsInText reports whether calls can be read in the text of answers.
+func (r *OfferRequest) CallsInText() bool { return r.req.API == chat.Completions }
+
+// Turn returns the hidden part of a turn. rounds are what the client does not get of the rounds
+// before, with the results; last is what it does not get of the turn itself, and results are those
+// of the calls in it.
+func (r *OfferRequest) Turn(rounds, last []HistoryCall, results []Result) Turn {
+	t := r.form.turn(rounds, last, results)
+	t.API = r.req.API
+	return t
+}
+
+func (f completionForm) turn(rounds, last []HistoryCall, results []Result) Turn {
+	return Turn{Before: jsonOf(rounds), Calls: last, Results: f.results(results)}
 }
 
 // Unraw returns list as byte slices.

@@ -1,7 +1,5 @@
 package toolcalls
 
-import "sidenote/rewrite/chat"
-
 // An Insertion is a text to insert at an offset of the body.
 type Insertion struct {
 	Offset int
@@ -15,30 +13,34 @@ type Insertion struct {
 // So if the rules on tool messages held before, they still do: the calls of a message have
 // different ids, and each is answered once, right after that message.
 func (h *History) Restore(found []*Turn) (insertions []Insertion, restored []*Turn) {
+	f := formOf(h.api)
 	for i, t := range found {
 		at := &h.turns[i]
-		if t == nil || t.API != h.api || t.check() != nil || !t.fits(at) {
+		if t == nil || t.API != h.api || f.check(t) != nil || !f.fits(t, at) {
 			continue
 		}
-		insertions = append(insertions, t.insertions(at)...)
+		insertions = append(insertions, f.insertions(t, at)...)
 		restored = append(restored, t)
 	}
 	return insertions, restored
 }
 
-// fits reports whether the positions of a valid turn's calls exist among the client's calls, and
-// whether their ids differ.
-func (t *Turn) fits(at *toolCallMessage) bool {
-	if t.API == chat.Responses {
-		return t.fitsItems(at)
+// ids returns the ids of the client's calls.
+func (m *toolCallMessage) ids() map[string]bool {
+	ids := make(map[string]bool, len(m.calls))
+	for i := range m.calls {
+		ids[m.calls[i].id] = true
 	}
+	return ids
+}
+
+// fits requires that the positions of the calls exist among the client's calls, and that their ids
+// differ.
+func (completionForm) fits(t *Turn, at *toolCallMessage) bool {
 	if n := len(t.Calls); n > 0 && t.Calls[n-1].At >= n+len(at.calls) {
 		return false
 	}
-	theirs := make(map[string]bool, len(at.calls))
-	for i := range at.calls {
-		theirs[at.calls[i].id] = true
-	}
+	theirs := at.ids()
 	for _, c := range t.Calls {
 		if ours, _ := readCall(c.JSON); theirs[ours.id] {
 			return false
@@ -47,27 +49,20 @@ func (t *Turn) fits(at *toolCallMessage) bool {
 	return true
 }
 
-func (t *Turn) insertions(at *toolCallMessage) []Insertion {
-	var list []Insertion
-	insert := func(offset int, text []byte) {
-		if n := len(list); n > 0 && list[n-1].Offset == offset {
-			list[n-1].Text = append(list[n-1].Text, text...)
-		} else {
-			list = append(list, Insertion{offset, text})
-		}
-	}
+func (completionForm) insertions(t *Turn, at *toolCallMessage) []Insertion {
+	var list insertions
 	for _, m := range t.Before {
-		insert(at.message.Start, elementBefore(m))
+		list.add(at.message.Start, elementBefore(m))
 	}
 	for ours, c := range t.Calls {
 		if theirs := c.At - ours; theirs < len(at.calls) {
-			insert(at.calls[theirs].at.Start, elementBefore(c.JSON))
+			list.add(at.calls[theirs].at.Start, elementBefore(c.JSON))
 		} else {
-			insert(at.calls[len(at.calls)-1].at.End, elementBehind(c.JSON))
+			list.add(at.calls[len(at.calls)-1].at.End, elementBehind(c.JSON))
 		}
 	}
 	for _, m := range t.Results {
-		insert(at.message.End, elementBehind(m))
+		list.add(at.message.End, elementBehind(m))
 	}
 	return list
 }

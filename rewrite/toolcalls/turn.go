@@ -16,6 +16,11 @@ import (
 // In the Responses API a message's place is taken by output items: Before are items of earlier
 // rounds that the client did not get, Calls is empty, and Results are calls and their results, which
 // come after the client's.
+//
+// In the Messages API the client's message has the content blocks of all rounds: Before is empty,
+// and Calls are the blocks that it does not have and, after those of each earlier round, the user
+// message with the results of its calls, at which the client's message is divided. Results are
+// content blocks, which come first in the message with the client's results.
 type Turn struct {
 	API chat.API
 	// Before are complete messages preceding the message: assistant messages that call Sidenote's
@@ -34,17 +39,24 @@ type Turn struct {
 	Sources json.RawMessage
 }
 
-// A HistoryCall is an element of tool_calls.
+// A HistoryCall is an element of tool_calls. In the Messages API it is a content block or, between
+// the blocks of two rounds, a message.
 type HistoryCall struct {
-	At   int // index among all calls of the message, including the client's
-	JSON json.RawMessage
+	// At is its index among all calls of the message, including the client's. In the Messages API it
+	// is the number of blocks before it that the client has, without thinking and empty texts, which
+	// clients may leave out.
+	At int
+	// AfterThinking puts it after thinking at this place rather than before. It is used in the
+	// Messages API only.
+	AfterThinking bool
+	JSON          json.RawMessage
 }
 
 // MaxTurnSize is the maximum size of an encoded turn in bytes.
 const MaxTurnSize = 256 << 10
 
 // encoding is the version of the encoding. Increment it when the format of Encode changes.
-const encoding = 3
+const encoding = 4
 
 // Encode returns the turn encoded for a store. The error is ErrTooLarge, or says why the turn
 // could never be restored.
@@ -52,16 +64,20 @@ const encoding = 3
 //	version and API (1 byte each), NextID, the lists Before, Calls, Results, and Sources
 //
 // Numbers are uvarints. Lists and JSON texts are preceded by their lengths, and the text of a
-// call by At.
+// call by twice At, plus one if AfterThinking is set.
 func (t *Turn) Encode() ([]byte, error) {
-	if err := t.check(); err != nil {
+	if err := formOf(t.API).check(t); err != nil {
 		return nil, err
 	}
 	b := binary.AppendUvarint([]byte{encoding, byte(t.API)}, uint64(max(t.NextID, 0)))
 	b = appendList(b, t.Before)
 	b = binary.AppendUvarint(b, uint64(len(t.Calls)))
 	for _, c := range t.Calls {
-		b = binary.AppendUvarint(b, uint64(c.At))
+		at := 2 * uint64(c.At)
+		if c.AfterThinking {
+			at++
+		}
+		b = binary.AppendUvarint(b, at)
 		b = appendSizedTurn(b, []byte(c.JSON))
 	}
 	b = appendSizedTurn(appendList(b, t.Results), []byte(t.Sources))
@@ -98,14 +114,15 @@ var errEncoding = errors.New("not an encoded turn of this version")
 // DecodeTurn decodes the result of Encode. The turn points into b. It returns an error if b is
 // anything else.
 func DecodeTurn(b []byte) (*Turn, error) {
-	if len(b) < 2 || len(b) > MaxTurnSize || b[0] != encoding || b[1] > byte(chat.Responses) {
+	if len(b) < 2 || len(b) > MaxTurnSize || b[0] != encoding || b[1] > byte(chat.Messages) {
 		return nil, errEncoding
 	}
 	d := decoder{b: b[2:]}
 	t := &Turn{API: chat.API(b[1]), NextID: d.number()}
 	t.Before = d.list()
 	for n := d.count(); n > 0 && !d.failed; n-- {
-		t.Calls = append(t.Calls, HistoryCall{At: d.number(), JSON: d.text()})
+		at := d.number()
+		t.Calls = append(t.Calls, HistoryCall{At: at / 2, AfterThinking: at%2 == 1, JSON: d.text()})
 	}
 	t.Results = d.list()
 	if sources := d.text(); len(sources) > 0 {
@@ -169,11 +186,7 @@ var (
 	errEmpty = errors.New("turn: nothing was left out")
 )
 
-// check returns an error if the turn cannot be restored.
-func (t *Turn) check() error {
-	if t.API == chat.Responses {
-		return t.checkItems()
-	}
+func (completionForm) check(t *Turn) error {
 	if len(t.Before)+len(t.Calls) == 0 {
 		return errEmpty
 	}

@@ -1,5 +1,5 @@
-// Package toolcallstest checks, for tests, that a chat request keeps the rules on tool messages
-// that OpenAI's servers enforce.
+// Package toolcallstest checks, for tests, that a request keeps the rules on tools that OpenAI's and
+// Anthropic's servers enforce.
 package toolcallstest
 
 import (
