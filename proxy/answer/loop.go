@@ -89,6 +89,7 @@ type LoopTurn struct {
 	extra                 []*extra // members of the message other than role, content and tool_calls
 	calls                 []json.RawMessage
 	items                 []turnItem // of a response, or the content blocks of a message; nil for a chat completion
+	blocks                bool       // items are content blocks
 	hidden                bool       // the client does not get the text if another round follows
 }
 
@@ -152,13 +153,18 @@ func (t *LoopTurn) LimitOurs(n int) {
 	t.items = slices.DeleteFunc(t.items, func(i turnItem) bool { return dropped[i.call] })
 }
 
-// cut reports whether the answer was cut short.
-func (t *LoopTurn) cut() bool { return t.Finish == "length" || t.Finish == "content_filter" }
+// cut reports whether the answer was cut short, or paused until the client continues it.
+func (t *LoopTurn) cut() bool {
+	return t.Finish == "length" || t.Finish == "content_filter" || t.Finish == pauseTurn
+}
 
 // Messages returns what the turn adds to the request of the next round: the assistant message with
 // all of its calls, or the output items of a response.
 func (t *LoopTurn) Messages() (list []json.RawMessage) {
-	if t.items == nil {
+	switch {
+	case t.blocks:
+		return []json.RawMessage{t.blockMessage()}
+	case t.items == nil:
 		return []json.RawMessage{t.message().json()}
 	}
 	for _, i := range t.items {
@@ -291,6 +297,8 @@ func NewLoop(r LoopRules) Loop {
 	switch r.API {
 	case chat.Responses:
 		return &responsesLoop{loopRounds: rounds}
+	case chat.Messages:
+		return &messagesLoop{loopRounds: rounds}
 	}
 	return &completionsLoop{loopRounds: rounds}
 }
