@@ -295,7 +295,7 @@ func (s *spending) estimate(body *rewrite.MeteredRequest, of Demand) budget.Amou
 	s.tier = body.ServiceTier()
 	s.sent, s.longest = of, min(e.Output, budget.MaxAmount/2)
 	a.Tokens, a.Injected = min(e.Input+s.longest, budget.MaxAmount), of.Injected
-	a.Money = budget.Money(s.prices.MaxCost(e.Input, s.longest, s.tier))
+	a.Money = budget.Money(s.prices.MaxCost(budget.Demand{Input: e.Input, Output: s.longest, ForHour: body.CachesForHour()}, s.tier))
 	return a
 }
 

@@ -66,7 +66,7 @@ func TestBudgetOfMessages(t *testing.T) {
 				got, _ := io.ReadAll(resp.Body) // one answer is cut
 				if r := g.reports.next(t); string(got) != c.answer || sent != body || r.Budget.Charged != c.want || r.Budget.By != c.by {
 					t.Errorf("sent %s, relayed %s; %+v, %+v %s, want %+v as %s", sent, got, r.Budget, r.Usage, r.UsageFound, c.want, c.by)
-				} else if limits != (budget.Limits{}) && r.Budget.Estimate != spent(prompt+50, prompt*3000+50*2000) {
+				} else if limits != (budget.Limits{}) && r.Budget.Estimate != spent(prompt+50, prompt*1250+50*2000) {
 					t.Errorf("reserved %+v", r.Budget.Estimate)
 				}
 			}
@@ -103,6 +103,35 @@ func TestBudgetRefusesMessages(t *testing.T) {
 		g.reports.next(t)
 		if err != nil || resp.StatusCode != c.status || strings.Join(sent, "") != c.sent {
 			t.Errorf("%s: %d %s %v, sent %q", c.body, resp.StatusCode, got, err, sent)
+		}
+	}
+}
+
+// A message whose prompt may be cached for an hour is reserved at the price of that, however its
+// lifetime is spelled.
+func TestBudgetOfMessagesCachedForHour(t *testing.T) {
+	prices, err := budget.PriceText{Input: "1", CacheWrite: "1.25", CacheWrite1h: "3", Output: "2"}.Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUpstream(t, func(_ seen, w io.Writer) {
+		const answer = `{"usage":{"input_tokens":20,"output_tokens":1}}`
+		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", okJSON, len(answer), answer)
+	})
+	g := openLimited(t, newTill(t), u, limited(t, plenty(), func(p *tenant.Policy) {
+		p.Budget.Prices, p.Routes = budget.PriceTable{{Match: "m", Prices: prices}}, []string{"/messages"}
+	}), nil)
+	for mark, price := range map[string]int64{
+		`{"type":"ephemeral"}`:                      1250,
+		`{"type":"ephemeral","ttl":"5m"}`:           1250,
+		`{"type":"ephemeral","ttl":"1h"}`:           3000,
+		`{"type":"ephemeral","ttl":"\u0031\u0068"}`: 3000,
+	} {
+		body := `{"model":"m","max_tokens":50,"cache_control":` + mark + `,"messages":[{"role":"user","content":"Hello"}]}`
+		resp := g.raw(t, strings.Replace(chatRequest(body), "/v1/chat/completions", "/v1/messages", 1))
+		_, _ = io.Copy(io.Discard, resp.Body)
+		if r := g.reports.next(t); r.Budget.Estimate.Money != int64(len(body))*price+50*2000 {
+			t.Errorf("%s: reserved %+v", mark, r.Budget.Estimate)
 		}
 	}
 }

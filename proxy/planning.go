@@ -281,7 +281,7 @@ func (p *Planners) reserve(ctx context.Context, of *PlanRequest, kind budget.Kin
 	for i := range b.parts {
 		part := &b.parts[i]
 		with.Tokens = min(with.Tokens+part.prompt+part.longest, budget.MaxAmount)
-		with.Money = min(with.Money+budget.Money(b.prices.MaxCost(part.prompt, part.longest)), budget.MaxAmount)
+		with.Money = min(with.Money+budget.Money(b.prices.MaxCost(budget.Demand{Input: part.prompt, Output: part.longest})), budget.MaxAmount)
 	}
 	terms, rung := *of.Terms, budget.NoReranker
 	yields := true

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strconv"
@@ -86,6 +87,17 @@ func (r *MeteredRequest) ModelName() string { return r.limits.Model }
 
 // ServiceTier returns the request's service_tier, "" if none.
 func (r *MeteredRequest) ServiceTier() string { return r.limits.ServiceTier }
+
+// CachesForHour reports whether the request may ask for its prompt to be cached for an hour, which
+// costs more than the usual few minutes.
+func (r *MeteredRequest) CachesForHour() bool {
+	for _, ttl := range [...]string{`"1h"`, `"\u0031h"`, `"1\u0068"`, `"\u0031\u0068"`} {
+		if bytes.Contains(r.limits.Body, []byte(ttl)) {
+			return true
+		}
+	}
+	return false
+}
 
 // Input returns the JSON value of prompt or input, for routes other than MeteredChat; nil if
 // there is none.

@@ -89,14 +89,15 @@ type Prices struct {
 }
 
 // A PriceText holds Prices as text in dollars per million tokens, see ParsePrice. Blank fields have
-// defaults: Input for CachedInput and CacheWrite, and CacheWrite for CacheWrite1h.
+// the highest usual price: Input for CachedInput, 1.25 × Input for CacheWrite, and 2 × Input for
+// CacheWrite1h, or CacheWrite if that is more.
 type PriceText struct{ Input, CachedInput, CacheWrite, CacheWrite1h, Output string }
 
 // Parse parses the prices. An error names the field and the value.
 func (t PriceText) Parse() (p Prices, err error) {
 	t.CachedInput = cmp.Or(t.CachedInput, t.Input)
-	t.CacheWrite = cmp.Or(t.CacheWrite, t.Input)
-	t.CacheWrite1h = cmp.Or(t.CacheWrite1h, t.CacheWrite)
+	write, hour := t.CacheWrite == "", t.CacheWrite1h == ""
+	t.CacheWrite, t.CacheWrite1h = cmp.Or(t.CacheWrite, t.Input), cmp.Or(t.CacheWrite1h, t.Input)
 	for _, f := range []struct {
 		name, text string
 		to         *PicoDollars
@@ -108,12 +109,18 @@ func (t PriceText) Parse() (p Prices, err error) {
 			return Prices{}, fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
+	if write {
+		p.CacheWrite = p.Input + (p.Input+3)/4
+	}
+	if hour {
+		p.CacheWrite1h = max(2*p.Input, p.CacheWrite)
+	}
 	return p, nil
 }
 
-// ParsePrices parses the prices of a model whose upstream does not charge for cache writes.
+// ParsePrices parses the prices of a model whose upstream charges cache writes like other input.
 func ParsePrices(input, cachedInput, output string) (Prices, error) {
-	return PriceText{Input: input, CachedInput: cachedInput, Output: output}.Parse()
+	return PriceText{Input: input, CachedInput: cachedInput, CacheWrite: input, CacheWrite1h: input, Output: output}.Parse()
 }
 
 // Errors of cost calculations.
@@ -155,11 +162,19 @@ func (p Prices) Cost(t Tokens) (PicoDollars, error) {
 	return PicoDollars(sum), nil
 }
 
-// MaxCost returns the maximum cost of an answer with up to that many tokens, whatever the
-// upstream's cache holds.
-func (p Prices) MaxCost(input, output int64) (PicoDollars, error) {
-	p.Input = max(p.Input, p.CachedInput, p.CacheWrite, p.CacheWrite1h)
-	return p.Cost(Tokens{Input: input, Output: output})
+// A Demand holds the most tokens that a request can use.
+type Demand struct {
+	Input, Output int64
+	ForHour       bool // the upstream may cache the input for an hour
+}
+
+// MaxCost returns the maximum cost of a request, whatever the upstream's cache holds.
+func (p Prices) MaxCost(d Demand) (PicoDollars, error) {
+	p.Input = max(p.Input, p.CachedInput, p.CacheWrite)
+	if d.ForHour {
+		p.Input = max(p.Input, p.CacheWrite1h)
+	}
+	return p.Cost(Tokens{Input: d.Input, Output: d.Output})
 }
 
 // ErrNoPrice means that no row of the table has a price for a model. The policy decides whether to
@@ -217,15 +232,14 @@ func (t *Tariff) Cost(n Tokens, tier Tier) (cost PicoDollars, by string, err err
 	return cost, "", err
 }
 
-// MaxCost returns the maximum cost of an answer with up to that many tokens, whatever the
-// upstream's cache holds: at the standard prices, or those of the requested tier. If none was
-// requested, it may be any.
-func (t *Tariff) MaxCost(input, output int64, asked string) (PicoDollars, error) {
-	most, err := t.Prices.MaxCost(input, output)
+// MaxCost returns the maximum cost of a request, whatever the upstream's cache holds: at the
+// standard prices, or those of the requested tier. If none was requested, it may be any.
+func (t *Tariff) MaxCost(d Demand, asked string) (PicoDollars, error) {
+	most, err := t.Prices.MaxCost(d)
 	for tier, p := range t.Tiers {
 		if err == nil && (tier == asked || asked == "" || asked == auto) {
 			var of PicoDollars
-			of, err = p.MaxCost(input, output)
+			of, err = p.MaxCost(d)
 			most = max(most, of)
 		}
 	}

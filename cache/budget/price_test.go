@@ -42,8 +42,12 @@ func TestParse(t *testing.T) {
 	if want := (budget.Prices{Input: 125e4, CachedInput: 125e4, CacheWrite: 125e4, CacheWrite1h: 125e4, Output: 10e6}); p != want || err != nil {
 		t.Errorf("got %+v, %v", p, err)
 	}
+	p, err = budget.PriceText{Input: "0.000003", Output: "10"}.Parse()
+	if want := (budget.Prices{Input: 3, CachedInput: 3, CacheWrite: 4, CacheWrite1h: 6, Output: 10e6}); p != want || err != nil {
+		t.Errorf("got %+v, %v", p, err)
+	}
 	p, err = budget.PriceText{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", Output: "30"}.Parse()
-	if want := (budget.Prices{Input: 5e6, CachedInput: 5e5, CacheWrite: 625e4, CacheWrite1h: 625e4, Output: 30e6}); p != want || err != nil {
+	if want := (budget.Prices{Input: 5e6, CachedInput: 5e5, CacheWrite: 625e4, CacheWrite1h: 10e6, Output: 30e6}); p != want || err != nil {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	if _, err = (budget.PriceText{Input: "5", CacheWrite1h: "-1", Output: "30"}).Parse(); err == nil || !strings.HasPrefix(err.Error(), `cache_write_1h: "-1" is not an amount`) {
@@ -76,6 +80,22 @@ func TestAmounts(t *testing.T) {
 	for amount, want := range map[budget.PicoDollars]string{-budget.Dollar / 2: "-0.5", math.MinInt64: "-9223372.036854775808"} {
 		if got := amount.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// The most that a request can cost includes writing its prompt to the upstream's cache, for an hour
+// only if it asks for that.
+func TestMaxCost(t *testing.T) {
+	p := budget.Prices{Input: 4, CachedInput: 1, CacheWrite: 5, CacheWrite1h: 8, Output: 20}
+	for d, want := range map[budget.Demand]budget.PicoDollars{
+		{Input: 100}:                            500,
+		{Input: 100, ForHour: true}:             800,
+		{Input: 100, Output: 10, ForHour: true}: 1000,
+		{}:                                      0,
+	} {
+		if got, err := p.MaxCost(d); got != want || err != nil {
+			t.Errorf("%+v: got %d, %v, want %d", d, got, err, want)
 		}
 	}
 }
@@ -123,7 +143,7 @@ func TestCost(t *testing.T) {
 		if err != nil || big.NewInt(int64(got)).Cmp(want) != 0 {
 			r.Fatalf("got %d, %v, want %s", got, err, want)
 		}
-		if most, err := p.MaxCost(in, out); err == nil && most < got {
+		if most, err := p.MaxCost(budget.Demand{Input: in, Output: out, ForHour: true}); err == nil && most < got {
 			r.Fatalf("%d at most, but %d", most, got)
 		}
 	})
@@ -184,14 +204,14 @@ func TestTiers(t *testing.T) {
 		}
 	}
 	for asked, want := range map[string]budget.PicoDollars{"": 3 * budget.MaxPrice, "auto": 3 * budget.MaxPrice, "priority": 61, "flex": 31, "default": 31} {
-		if most, err := tariff.MaxCost(3, 1, asked); most != want || err != nil {
+		if most, err := tariff.MaxCost(budget.Demand{Input: 3, Output: 1}, asked); most != want || err != nil {
 			t.Errorf("%q: at most %d, %v; want %d", asked, most, err, want)
 		}
 	}
 	if cost, by, err := tariff.Cost(budget.Tokens{Input: math.MaxInt64 / 2}, budget.Tier{Requested: "vast"}); !errors.Is(err, budget.ErrPriceOverflow) || cost != 0 {
 		t.Errorf("got %d by %q, %v", cost, by, err)
 	}
-	if _, err := tariff.MaxCost(math.MaxInt64/2, 0, ""); !errors.Is(err, budget.ErrPriceOverflow) {
+	if _, err := tariff.MaxCost(budget.Demand{Input: math.MaxInt64 / 2}, ""); !errors.Is(err, budget.ErrPriceOverflow) {
 		t.Error(err)
 	}
 	if cost, _, err := tariff.Cost(budget.Tokens{Input: 1, CacheWrite: 2}, budget.Tier{Reported: "flex"}); !errors.Is(err, budget.ErrPriceTokens) || cost != 0 {

@@ -532,6 +532,7 @@ var numbers = [...]struct {
 	{creation, "ephemeral_1h_input_tokens", written1h, "Anthropic, LiteLLM"},
 
 	{details, "reasoning_tokens", reasoning, "OpenAI and most others"},
+	{details, "thinking_tokens", reasoning, "Anthropic"},
 }
 
 // parts lists the names of the objects in a usage object.

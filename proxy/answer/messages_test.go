@@ -24,6 +24,8 @@ func TestUsageOfMessages(t *testing.T) {
 	all := answer.Usage{Input: 5527, CachedInput: 100, CacheWrite: 5424, CacheWrite1h: 5000, Output: 37, Known: true}
 	prompt := all
 	prompt.Output, prompt.Known = 0, false
+	thought := all
+	thought.Reasoning = 20
 	long := strings.Repeat(messageDelta, 1000)
 	cumulative := strings.Replace(messageEnds, `{"output_tokens":37}`, `{"input_tokens":9,"cache_creation_input_tokens":5424,"cache_read_input_tokens":300,"output_tokens":37}`, 1)
 	grown := all
@@ -39,6 +41,8 @@ func TestUsageOfMessages(t *testing.T) {
 		"streamed":                {messageStarts + messageDelta + messageEnds, all, answer.UsageFound, "priority"},
 		"streamed and long":       {messageStarts + long + messageEnds, all, answer.UsageFound, "priority"},
 		"more at its end":         {messageStarts + long + cumulative, grown, answer.UsageFound, "priority"},
+		"repeated at its end":     {messageStarts + long + strings.Replace(messageEnds, `{"output_tokens":37}`, `{"input_tokens":3,"cache_creation_input_tokens":5424,"cache_read_input_tokens":100,"output_tokens":37,"output_tokens_details":{"thinking_tokens":20},"server_tool_use":{"web_search_requests":1},"iterations":[{"type":"message","input_tokens":3,"output_tokens":37}]}`, 1), thought, answer.UsageFound, "priority"},
+		"told in steps":           {messageStarts + messageDelta + strings.Replace(messageEnds, `37`, `20`, 1) + messageEnds, all, answer.UsageFound, "priority"},
 		"cut":                     {messageStarts + messageDelta, prompt, answer.UsagePartial, "priority"},
 		"long and cut":            {messageStarts + long, prompt, answer.UsagePartial, "priority"},
 		"failed":                  {messageStarts + long + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", answer.Usage{}, answer.UsageUpstreamFailed, "priority"},

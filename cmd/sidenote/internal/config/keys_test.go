@@ -141,7 +141,7 @@ func TestDescriptions(t *testing.T) {
 		"upstreams.NAME.cert":                {"PEM file of the client certificate presented to the upstream.", nil},
 		"tenants.NAME.limits.usd_per_month":  {"US dollars per month, by prices. Default: unlimited", nil},
 		"mcp.tls.key":                        {"PEM file with its private key.", nil},
-		"prices[].tiers.NAME.cache_write_1h": {"The same for one hour (Anthropic). Default: that of cache_write", nil},
+		"prices[].tiers.NAME.cache_write_1h": {"The same for one hour (Anthropic). Default: 2 × input", nil},
 	} {
 		p := property(doc, key)
 		if p == nil || p["description"] != want[0] || p["default"] != want[1] {

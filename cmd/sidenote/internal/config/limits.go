@@ -210,8 +210,8 @@ func (p *price) UnmarshalText(text []byte) error {
 type prices struct {
 	Input        price `yaml:"input" need:"true"`
 	CachedInput  price `yaml:"cached_input,omitempty"`   // absent: the price of input
-	CacheWrite   price `yaml:"cache_write,omitempty"`    // absent: the price of input
-	CacheWrite1h price `yaml:"cache_write_1h,omitempty"` // absent: the price of cache_write
+	CacheWrite   price `yaml:"cache_write,omitempty"`    // absent: 1.25 × input
+	CacheWrite1h price `yaml:"cache_write_1h,omitempty"` // absent: 2 × input
 	Output       price `yaml:"output" need:"true"`
 }
 

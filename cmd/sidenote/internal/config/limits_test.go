@@ -105,8 +105,8 @@ prices:
 	gpt, _ := table.Find("gpt-5.6-mini")
 	claude, _ := table.Find("claude-opus-4-8")
 	for name, c := range map[string]struct{ got, want budget.Prices }{
-		"usual":    {gpt.Prices, budget.Prices{Input: 5e6, CachedInput: 5e5, CacheWrite: 625e4, CacheWrite1h: 625e4, Output: 30e6}},
-		"priority": {gpt.Tiers["priority"], budget.Prices{Input: 10e6, CachedInput: 10e6, CacheWrite: 10e6, CacheWrite1h: 10e6, Output: 60e6}},
+		"usual":    {gpt.Prices, budget.Prices{Input: 5e6, CachedInput: 5e5, CacheWrite: 625e4, CacheWrite1h: 10e6, Output: 30e6}},
+		"priority": {gpt.Tiers["priority"], budget.Prices{Input: 10e6, CachedInput: 10e6, CacheWrite: 125e5, CacheWrite1h: 20e6, Output: 60e6}},
 		"flex":     {gpt.Tiers["flex"], budget.Prices{Input: 25e5, CachedInput: 25e5, CacheWrite: 3e6, CacheWrite1h: 4e6, Output: 15e6}},
 		"an hour":  {claude.Prices, budget.Prices{Input: 3e6, CachedInput: 3e6, CacheWrite: 375e4, CacheWrite1h: 6e6, Output: 15e6}},
 	} {

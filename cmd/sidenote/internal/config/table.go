@@ -145,8 +145,8 @@ func processSections() []section {
 			{"input", "", "US dollars per million input tokens."},
 			{"output", "", "US dollars per million output tokens."},
 			{"cached_input", followsInput, "The same for input read from the upstream's cache."},
-			{"cache_write", followsInput, "The same for input written to the upstream's cache."},
-			{"cache_write_1h", "that of `cache_write`", "The same for one hour (Anthropic)."},
+			{"cache_write", "1.25 × `input`", "The same for input written to the upstream's cache."},
+			{"cache_write_1h", "2 × `input`", "The same for one hour (Anthropic)."},
 			{"tiers", "the prices of the row", "Other prices, by the `service_tier` of the answer, such as `priority`." + sameKeys + "`prices[]`, without `match` and `tiers`."},
 		}},
 		{"models[]", "Model properties. The first match counts: here, then in `models_file`, then in the built-in table. Absent keys keep their value from the next matching row.", []about{
