@@ -74,7 +74,7 @@ func given(r *report.Report, id int, d CitedDocuments) (answer.CitedSource, bool
 	}
 	s := answer.CitedSource{Title: e.Doc, URL: address(e), Text: text}
 	if r.Expose == report.ExposeNames {
-		s.Title = cmp.Or(e.Name, e.Doc)
+		s.Title, s.Quote = cmp.Or(e.Name, e.Doc), text
 		if d.URL != nil {
 			s.URL = cmp.Or(webAddress(d.URL(e.Knowledge, e.Doc)), s.URL)
 		}

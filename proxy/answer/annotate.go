@@ -86,7 +86,7 @@ func (c *CitationChecker) JSON(body []byte) (checked []byte) {
 func (c *CitationChecker) join(p citationPart, body []byte, list []annotation) edit {
 	there := p.annotations.Of(body)
 	if len(there) == 0 {
-		text := append(c.appendAnnotations([]byte(`,"annotations":[`), list), ']')
+		text := append(c.appendAnnotations([]byte(`,"`+c.format.list()+`":[`), list), ']')
 		return edit{from: p.message.End - 1, to: p.message.End - 1, text: text} // the object has a text, so a comma is needed
 	}
 	if there[0] != '[' { // null

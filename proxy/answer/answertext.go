@@ -21,7 +21,7 @@ type TextUnread string
 const (
 	TextCompressed TextUnread = "compressed"
 	TextTooLarge   TextUnread = "too-large" // larger than MaxWholeText
-	TextMalformed  TextUnread = "malformed" // neither a chat completion nor a response
+	TextMalformed  TextUnread = "malformed" // an answer of none of the APIs
 	TextNoMemory   TextUnread = "memory"    // TextMemory.Take returned false
 )
 
@@ -112,11 +112,39 @@ type body struct {
 		Delta   message `json:"delta"`
 	} `json:"choices"`
 
-	// Of the Responses API: members of an event, and of a whole response.
+	// Of the other APIs: members of an event, and of a whole answer.
 	Type     string          `json:"type"`
-	Delta    json.RawMessage `json:"delta"` // a string in events with text
+	Delta    json.RawMessage `json:"delta"` // a string in the Responses API, an object in the Messages API
 	Response *responseBody   `json:"response"`
 	responseBody
+	Block *textBlock `json:"content_block"`
+	messageBody
+}
+
+// A messageBody is the part of a message of the Messages API that is read.
+type messageBody struct {
+	Content    textBlocks `json:"content"`
+	StopReason string     `json:"stop_reason"`
+}
+
+// textBlocks is the content of a message; nil if that is not a list of blocks.
+type textBlocks []textBlock
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *textBlocks) UnmarshalJSON(raw []byte) error {
+	var list []textBlock
+	if json.Unmarshal(raw, &list) == nil {
+		*b = list
+	}
+	return nil
+}
+
+// A textBlock is a content block of such a message, or the delta of one, with the members of a
+// message that are in the event at its end.
+type textBlock struct {
+	Type       string `json:"type"`
+	Text       string `json:"text"`
+	StopReason string `json:"stop_reason"`
 }
 
 // A responseBody is the part of a response that is read.
@@ -155,14 +183,14 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// read reads an answer or event and reports whether it has choices, or output of a response.
+// read reads an answer or event and reports whether it is one of a known API.
 func (r *AnswerText) read(data []byte) bool {
 	var b body
 	if json.Unmarshal(data, &b) != nil {
 		return false
 	}
 	if b.Choices == nil {
-		return r.readResponse(&b)
+		return r.readMessage(&b) || r.readResponse(&b)
 	}
 	for i := range b.Choices {
 		c := &b.Choices[i]
@@ -172,10 +200,44 @@ func (r *AnswerText) read(data []byte) bool {
 		for _, text := range [...]content{c.Message.Content, c.Message.Refusal, c.Delta.Content, c.Delta.Refusal} {
 			r.say(string(text))
 		}
-		if c.Finish != "" && r.answer.Unread == "" {
-			r.answer.Finish = c.Finish[:min(len(c.Finish), 64)]
+		r.finish(c.Finish)
+	}
+	return true
+}
+
+// finish records the finish reason, if there is one.
+func (r *AnswerText) finish(reason string) {
+	if reason != "" && r.answer.Unread == "" {
+		r.answer.Finish = reason[:min(len(reason), 64)]
+	}
+}
+
+// readMessage reads a message of the Messages API or one of its events.
+func (r *AnswerText) readMessage(b *body) bool {
+	blocks := []textBlock(b.Content)
+	switch b.Type {
+	case "message":
+	case "content_block_start":
+		if b.Block != nil {
+			blocks = []textBlock{*b.Block}
+		}
+	case "content_block_delta", "message_delta":
+		var delta textBlock
+		if json.Unmarshal(b.Delta, &delta) != nil {
+			return false
+		}
+		b.StopReason, blocks = delta.StopReason, []textBlock{delta}
+	default:
+		if b.Content == nil {
+			return false
 		}
 	}
+	for _, block := range blocks {
+		if block.Type == "text" || block.Type == "text_delta" {
+			r.say(block.Text)
+		}
+	}
+	r.finish(b.StopReason)
 	return true
 }
 
@@ -189,8 +251,8 @@ func (r *AnswerText) readResponse(b *body) bool {
 		}
 		return true
 	case "response.completed", "response.incomplete", "response.failed":
-		if b.Response != nil && r.answer.Unread == "" {
-			r.answer.Finish = b.Response.Status[:min(len(b.Response.Status), 64)]
+		if b.Response != nil {
+			r.finish(b.Response.Status)
 		}
 		return true
 	}
@@ -202,9 +264,7 @@ func (r *AnswerText) readResponse(b *body) bool {
 			r.say(string(b.Output[i].Content))
 		}
 	}
-	if r.answer.Unread == "" {
-		r.answer.Finish = b.Status[:min(len(b.Status), 64)]
-	}
+	r.finish(b.Status)
 	return true
 }
 

@@ -59,6 +59,13 @@ func TestAnswers(t *testing.T) {
 	f(true, "data: {\"error\":{}}\n\n", answer.Text{})
 	f(true, "\xef\xbb\xbfdata: {\"choices\":[{\"delta\":{\"content\":\"16 \"}}]}\n\ndata: {\"choices\":\ndata: [{\"delta\":\r\nid: 1\ndata: {\"content\":\"weeks\"}}]}\n\n", answer.Text{Text: "16 weeks"})
 	f(true, "data: {\"choices\":[{\"delta\":{\"content\":\"16 \"}}]}\ndata: {\"choices\":[{\"delta\":{\"content\":\"weeks\"}}]}\ndata: [DONE]\n", answer.Text{Text: "16 weeks"})
+	f(false, `{"content":"text","choices":[{"message":{"content":"16 weeks"}}]}`, answer.Text{Text: "16 weeks"})
+	f(false, `{"type":"message","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"16 ","citations":null},{"type":"tool_use","id":"t","name":"n","input":{"text":"x"}},{"type":"text","text":"weeks"}],"stop_reason":"end_turn"}`,
+		answer.Text{Text: "16 weeks", Finish: "end_turn"})
+	f(false, `{"type":"error","error":{"type":"overloaded_error","message":"no"}}`, answer.Text{Unread: answer.TextMalformed})
+	f(true, messageStarts+strings.Repeat(messageDelta, 2)+messageEnds, answer.Text{Text: "word word ", Finish: "end_turn"})
+	f(true, "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"16 \"}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"weeks\"}}\n\n"+
+		"data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\"}}\n\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"no\"}}\n\n", answer.Text{Text: "16 weeks"})
 	long := strings.Repeat("é", answer.MaxText)
 	f(true, "data: {\"choices\":[{\"delta\":{\"content\":\"x"+long+"\"}}]}\n\n", answer.Text{Bytes: 2*answer.MaxText + 1, Text: "x" + long[:answer.MaxText-2]})
 }

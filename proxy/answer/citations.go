@@ -19,6 +19,7 @@ type CitedSource struct {
 	Title string
 	URL   string // passed on unchanged
 	Text  string // for measuring Support; "" if unknown
+	Quote string // the text that citations of the Messages API may show
 }
 
 // CitationOptions configure a CitationChecker. Given is required.
@@ -27,6 +28,10 @@ type CitationOptions struct {
 	// SourceByID returns the source that was given under an id. It is called when a marker is read,
 	// so that sources may be added while the answer streams, and once for each id that was given.
 	SourceByID func(id int) (CitedSource, bool)
+	// SearchResults returns the ids of the sources that are search results, which the model cites by
+	// itself, and the number of the first one. Without ids, or if it is nil, texts are searched for
+	// markers. It is called once, when the answer begins.
+	SearchResults func() (first int, ids []int)
 	// PromptMarkers are the markers in prompt texts that are not from our sources; nil if there are
 	// none.
 	PromptMarkers PromptMarkers
@@ -50,6 +55,7 @@ type CitationChecker struct {
 	sources map[int]CitedSource // by id, those looked up so far
 	claims  []claim
 	report  CitationReport
+	once    bool // a text gets one annotation for each source
 
 	stream *stream // nil until Stage
 	edits  []edit  // of events that were not passed on yet
@@ -62,15 +68,22 @@ type citedFormat interface {
 	// event reads the next event of a stream, records edits of it, and returns events to insert
 	// before it.
 	event(s *stream, event []byte) (inserted [][]byte)
+	// list is the name of the member with the annotations of a text.
+	list() string
 	// appendAnnotation appends the annotation of a source.
 	appendAnnotation(dst []byte, a annotation, s CitedSource) []byte
 }
 
 // NewCitations returns a CitationChecker.
 func NewCitations(o CitationOptions) *CitationChecker {
-	c := &CitationChecker{options: o, sources: map[int]CitedSource{}, format: &completions{}}
-	if o.API == chat.Responses {
+	c := &CitationChecker{options: o, sources: map[int]CitedSource{}}
+	switch o.API {
+	case chat.Responses:
 		c.format = &responses{}
+	case chat.Messages:
+		c.format, c.once = &messages{checker: c}, true
+	default:
+		c.format = &completions{}
 	}
 	return c
 }
@@ -101,7 +114,7 @@ const (
 	UnreadEncoded  CitationsUnread = "encoded"    // the answer is compressed
 	UnreadTooLarge CitationsUnread = "too-large"  // a JSON answer over MaxCitedJSON, or an event over MaxEvent
 	UnreadMemory   CitationsUnread = "memory"     // too little memory for a JSON answer
-	UnreadShape    CitationsUnread = "not-a-chat" // neither a stream nor JSON with choices or output
+	UnreadShape    CitationsUnread = "not-a-chat" // neither a stream nor JSON with choices, output or content
 	UnreadCut      CitationsUnread = "cut"        // the upstream aborted a JSON answer
 	UnreadBug      CitationsUnread = "bug"        // a panic, logged with its stack
 )

@@ -31,6 +31,10 @@ func (f Fixed) Append(dst []byte) []byte {
 		return f.appendResponseStream(dst)
 	case f.API == chat.Responses:
 		return append(dst, f.response("completed", true)...)
+	case f.API == chat.Messages && f.Stream:
+		return f.appendMessageStream(dst)
+	case f.API == chat.Messages:
+		return append(dst, f.message(`{"type":"text","text":`+string(encode(f.Text))+`}`, `"end_turn"`)...)
 	}
 	h := fixedHead{ID: "chatcmpl-" + f.ID, Created: f.Created.Unix(), Model: f.Model}
 	if f.Stream {
@@ -146,6 +150,29 @@ func (f Fixed) appendResponseStream(dst []byte) []byte {
 	event("response.content_part.done", at+`"part":`+f.part(f.Text))
 	event("response.output_item.done", `"output_index":0,"item":`+f.item("completed", f.part(f.Text)))
 	event("response.completed", `"response":`+f.response("completed", true))
+	return dst
+}
+
+// message returns a message of the Messages API with a usage of zero.
+func (f Fixed) message(content, stopReason string) string {
+	return fmt.Sprintf(`{"id":"msg_%s","type":"message","role":"assistant","model":%s,"content":[%s],"stop_reason":%s,"stop_sequence":null,"usage":%s}`,
+		f.ID, encode(f.Model), content, stopReason, zeroMessageUsage)
+}
+
+// zeroMessageUsage is zeroUsage of the Messages API.
+const zeroMessageUsage = `{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}`
+
+// appendMessageStream appends the events of a streamed message with one text block.
+func (f Fixed) appendMessageStream(dst []byte) []byte {
+	event := func(name, members string) {
+		dst = fmt.Appendf(dst, "event: %s\ndata: {\"type\":%q%s}\n\n", name, name, members)
+	}
+	event("message_start", `,"message":`+f.message("", "null"))
+	event("content_block_start", `,"index":0,"content_block":{"type":"text","text":""}`)
+	event("content_block_delta", `,"index":0,"delta":{"type":"text_delta","text":`+string(encode(f.Text))+`}`)
+	event("content_block_stop", `,"index":0`)
+	event("message_delta", `,"delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":`+zeroMessageUsage)
+	event("message_stop", "")
 	return dst
 }
 

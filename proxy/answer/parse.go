@@ -82,6 +82,9 @@ func (p *completions) annotated(c *CitationChecker, t *citedText) []byte {
 	return append(c.appendAnnotations(event, t.added), "]},\"finish_reason\":null}]}\n\n"...)
 }
 
+// list implements citedFormat.
+func (*completions) list() string { return "annotations" }
+
 // appendAnnotation implements citedFormat.
 func (p *completions) appendAnnotation(dst []byte, a annotation, s CitedSource) []byte {
 	return append(appendCitation(append(dst, `{"type":"url_citation","url_citation":{`...), a, s), "}}"...)

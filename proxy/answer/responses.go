@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 
@@ -31,6 +30,9 @@ func (f *responses) whole(body []byte) (texts []citationPart, ok bool) {
 	ok = f.last.read(body, 0) && f.last.whole
 	return f.last.parts, ok
 }
+
+// list implements citedFormat.
+func (*responses) list() string { return "annotations" }
 
 // appendAnnotation implements citedFormat.
 func (f *responses) appendAnnotation(dst []byte, a annotation, s CitedSource) []byte {
@@ -155,11 +157,7 @@ func (t *citedText) repeat(s *stream, at chat.Span, event []byte) bool {
 // added returns an event that adds an annotation, to be inserted before another event.
 func (f *responses) added(c *CitationChecker, p citationPart, a placed, before []byte, number int64, numbered bool) []byte {
 	const name = "response.output_text.annotation.added"
-	var event []byte
-	if bytes.HasPrefix(before, []byte("event:")) || bytes.Contains(before, []byte("\nevent:")) {
-		event = append(event, "event: "+name+"\n"...)
-	}
-	event = append(event, `data: {"type":"`+name+`"`...)
+	event := append(eventName(name, before), `data: {"type":"`+name+`"`...)
 	if numbered {
 		event = strconv.AppendInt(append(event, `,"sequence_number":`...), number, 10)
 	}

@@ -204,7 +204,8 @@ func (t *citedText) accept(m *mention, remove bool) {
 		if len(c.claims) < maxClaims {
 			c.claims = append(c.claims, claim{id, m.clause, m.sentence})
 		}
-		if !c.options.CountOnly && len(t.added) < maxAnnotations {
+		again := c.once && slices.ContainsFunc(t.added, func(a annotation) bool { return a.id == id })
+		if !c.options.CountOnly && !again && len(t.added) < maxAnnotations {
 			t.added = append(t.added, annotation{m.start, m.end, id})
 		}
 	}
