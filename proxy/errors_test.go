@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
@@ -19,7 +21,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	f := func(err error, status int, kind, code, param, retryAfter string) {
 		t.Helper()
 		var ctx fasthttp.RequestCtx
-		tenant.AsError(err).Write(&ctx)
+		tenant.AsError(err).Write(&ctx, chat.Completions)
 		var got struct {
 			Error struct {
 				Message, Type, Code string
@@ -66,7 +68,49 @@ func TestErrorsOnTheWire(t *testing.T) {
 }
 
 func TestInternalErrorsTellNothing(t *testing.T) {
-	if body := tenant.AsError(errors.New("dial with sk-secret")).JSON(); bytes.Contains(body, []byte("sk-")) {
+	if body := tenant.AsError(errors.New("dial with sk-secret")).JSON(chat.Completions); bytes.Contains(body, []byte("sk-")) {
 		t.Errorf("the cause leaves: %s", body)
+	}
+}
+
+// Errors on routes of the Messages API have its shape, and name the parameter in the message.
+func TestErrorsOfMessages(t *testing.T) {
+	f := func(err error, status int, want string, headers ...string) {
+		t.Helper()
+		var ctx fasthttp.RequestCtx
+		tenant.AsError(err).Write(&ctx, chat.Messages)
+		if got := string(ctx.Response.Body()); ctx.Response.StatusCode() != status || got != `{"type":"error","error":{`+want+`}}` {
+			t.Errorf("%v: %d %s", err, ctx.Response.StatusCode(), got)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			if got := string(ctx.Response.Header.Peek(headers[i])); got != headers[i+1] {
+				t.Errorf("%v: %s is %q, want %q", err, headers[i], got, headers[i+1])
+			}
+		}
+	}
+	own := func(r rewrite.Reason) error { return &tenant.APIError{Reason: r, Message: "m"} }
+	f(&chat.Error{Reason: rewrite.ReasonAmbiguous, Param: "messages", Message: "twice"}, 400, `"type":"invalid_request_error","message":"messages: twice"`, "X-Should-Retry", "false")
+	f(&chat.Error{Reason: rewrite.ReasonNotChat, Param: "max_tokens", Message: "max_tokens: -1 is not a number"}, 400, `"type":"invalid_request_error","message":"max_tokens: -1 is not a number"`)
+	f(own(report.ReasonKey), 401, `"type":"authentication_error","message":"m"`)
+	f(own(report.ReasonRouteRefused), 403, `"type":"permission_error","message":"m"`)
+	f(own(report.ReasonModel), 404, `"type":"not_found_error","message":"m"`)
+	f(own(report.ReasonBodySlow), 408, `"type":"timeout_error","message":"m"`, "Retry-After", "1")
+	f(own(rewrite.ReasonTooLarge), 413, `"type":"request_too_large","message":"m"`)
+	f(own(report.ReasonHost), 421, `"type":"invalid_request_error","message":"m"`)
+	f(own(report.ReasonInternal), 500, `"type":"api_error","message":"m"`, "X-Should-Retry", "false")
+	f(own(report.ReasonUpstreamConnect), 502, `"type":"api_error","message":"m"`, "Retry-After", "1")
+	f(own(rewrite.ReasonOverload), 503, `"type":"overloaded_error","message":"m"`, "Retry-After", "1")
+	f(own(report.ReasonUpstreamTimeout), 504, `"type":"timeout_error","message":"m"`, "Retry-After", "1")
+	refusal := &budget.Refusal{Window: budget.RequestsPerMinute, Wait: 1500 * time.Millisecond}
+	refusal.Levels[budget.RequestsPerMinute] = budget.Level{Limit: 60, Left: 0, Reset: time.Hour}
+	before := time.Now()
+	f(&tenant.APIError{Reason: report.ReasonRateLimit, Message: "m", Refusal: refusal}, 429, `"type":"rate_limit_error","message":"m"`,
+		"Retry-After", "2", "Retry-After-Ms", "1500", "Anthropic-Ratelimit-Requests-Limit", "60", "Anthropic-Ratelimit-Requests-Remaining", "0",
+		"Anthropic-Ratelimit-Tokens-Limit", "", "X-Ratelimit-Limit-Requests", "")
+	var ctx fasthttp.RequestCtx
+	tenant.AsError(&tenant.APIError{Reason: report.ReasonRateLimit, Refusal: refusal}).Write(&ctx, chat.Messages)
+	reset, err := time.Parse(time.RFC3339, string(ctx.Response.Header.Peek("Anthropic-Ratelimit-Requests-Reset")))
+	if d := reset.Sub(before); err != nil || d < time.Hour || d > time.Hour+time.Minute {
+		t.Errorf("reset at %v, %v", reset, err)
 	}
 }

@@ -60,3 +60,6 @@ func LeaveMemory(s *Server, n int) (free func()) {
 	s.memory.Give(-taken)
 	return func() { s.memory.Give(taken) }
 }
+
+// KeyHeaders returns the header lines that replace the client's credentials.
+func KeyHeaders(u Upstream) []transport.Header { return keyHeaders(u) }

@@ -123,16 +123,22 @@ func (s *Server) bug(id string, value any, stack []byte) {
 
 // keyHeaders returns the header lines that replace the client's credentials, including cookies, by
 // Sidenote's key for an upstream. It returns nil if there is no such key. Azure takes the key as
-// api-key.
+// api-key and Anthropic as x-api-key.
 func keyHeaders(u Upstream) []transport.Header {
 	key := u.APIKey.Reveal()
-	switch {
-	case key == "":
+	if key == "" {
 		return nil
-	case strings.HasSuffix(u.BaseURL.Hostname(), ".azure.com"):
-		return []transport.Header{{Name: "Api-Key", Value: key}, {Name: "Authorization"}, {Name: "X-Api-Key"}, {Name: "Cookie"}}
 	}
-	return []transport.Header{{Name: "Authorization", Value: "Bearer " + key}, {Name: "Api-Key"}, {Name: "X-Api-Key"}, {Name: "Cookie"}}
+	lines := []transport.Header{{Name: "Authorization"}, {Name: "Api-Key"}, {Name: "X-Api-Key"}, {Name: "Cookie"}}
+	switch host := strings.ToLower(u.BaseURL.Hostname()); {
+	case strings.HasSuffix(host, ".azure.com"):
+		lines[1].Value = key
+	case strings.HasSuffix(host, ".anthropic.com"):
+		lines[2].Value = key
+	default:
+		lines[0].Value = "Bearer " + key
+	}
+	return lines
 }
 
 // Serve answers requests on ln until Shutdown, and then returns nil.

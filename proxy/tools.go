@@ -134,7 +134,7 @@ func (x *exchange) RoundError(err error) []byte {
 	if transport.ClassOf(err) != "" {
 		err = x.server.transportError(err)
 	}
-	return tenant.AsError(err).JSON()
+	return tenant.AsError(err).JSON(errorAPI(x.target.Route))
 }
 
 // endRound settles a round whose answer was read completely, before the next round.

@@ -496,9 +496,10 @@ func (r *Refusal) Kind() (kind, code string) {
 	return "insufficient_quota", "insufficient_quota"
 }
 
-// Headers calls set with the headers that tell OpenAI's SDKs how long to wait: Retry-After,
-// x-should-retry, and x-ratelimit-* for the windows per minute.
-func (r *Refusal) Headers(set func(name, value string)) {
+// Headers calls set with the headers that tell official SDKs how long to wait: Retry-After,
+// x-should-retry, and for the windows per minute x-ratelimit-* or, for SDKs of Anthropic,
+// anthropic-ratelimit-*.
+func (r *Refusal) Headers(anthropic bool, set func(name, value string)) {
 	up := func(d, unit time.Duration) string { return strconv.FormatInt(int64((d+unit-1)/unit), 10) }
 	if r.RetryFails() {
 		set("X-Should-Retry", "false")
@@ -509,7 +510,14 @@ func (r *Refusal) Headers(set func(name, value string)) {
 		set("Retry-After", up(r.Wait, time.Second))
 	}
 	for name, w := range map[string]Window{"Requests": RequestsPerMinute, "Tokens": TokensPerMinute} {
-		if l := r.Levels[w]; l.Limit > 0 {
+		l := r.Levels[w]
+		switch {
+		case l.Limit == 0:
+		case anthropic:
+			set("Anthropic-Ratelimit-"+name+"-Limit", strconv.FormatInt(l.Limit, 10))
+			set("Anthropic-Ratelimit-"+name+"-Remaining", strconv.FormatInt(l.Left, 10))
+			set("Anthropic-Ratelimit-"+name+"-Reset", time.Now().Add(l.Reset+time.Second-1).UTC().Format(time.RFC3339))
+		default:
 			set("X-Ratelimit-Limit-"+name, strconv.FormatInt(l.Limit, 10))
 			set("X-Ratelimit-Remaining-"+name, strconv.FormatInt(l.Left, 10))
 			set("X-Ratelimit-Reset-"+name, l.Reset.Round(time.Millisecond).String())

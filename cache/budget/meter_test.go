@@ -166,7 +166,7 @@ func TestRefusal(t *testing.T) {
 		},
 	} {
 		got := map[string]string{}
-		c.r.Headers(func(name, value string) { got[name] = value })
+		c.r.Headers(false, func(name, value string) { got[name] = value })
 		if text := c.r.Error(); text != want || !reflect.DeepEqual(got, c.headers) {
 			t.Errorf("%s\nwant %s\n%v", text, want, got)
 		}

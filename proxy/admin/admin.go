@@ -25,6 +25,7 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 const (
@@ -195,7 +196,7 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 		refusal.write(ctx)
 		return
 	}
-	tenant.AsError(err).Write(ctx)
+	tenant.AsError(err).Write(ctx, chat.Completions)
 }
 
 // fail answers with an error that only this port has. Errors shared with the data port are

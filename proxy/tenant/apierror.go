@@ -50,6 +50,30 @@ type errorAnswer struct {
 	retryAfter int
 }
 
+// messagesKind returns error.type in the Messages API.
+func (a errorAnswer) messagesKind() string {
+	switch a.status {
+	case 401:
+		return "authentication_error"
+	case 403:
+		return "permission_error"
+	case 404:
+		return "not_found_error"
+	case 408, 504:
+		return "timeout_error"
+	case 413:
+		return "request_too_large"
+	case 429:
+		return "rate_limit_error"
+	case 503:
+		return "overloaded_error"
+	}
+	if a.status >= 500 {
+		return "api_error"
+	}
+	return ErrorTypeRequest
+}
+
 // The values of error.type, as OpenAI uses them.
 const (
 	ErrorTypeRequest = "invalid_request_error"
@@ -104,9 +128,12 @@ func answerTo(reason rewrite.Reason) errorAnswer {
 // Status returns the HTTP status of e.
 func (e *APIError) Status() int { return answerTo(e.Reason).status }
 
-// JSON returns e in the shape of OpenAI's errors. Invalid UTF-8 in the message becomes U+FFFD.
-func (e *APIError) JSON() []byte {
+// JSON returns e in the shape of the API's errors. Invalid UTF-8 in the message becomes U+FFFD.
+func (e *APIError) JSON(api chat.API) []byte {
 	a := answerTo(e.Reason)
+	if api == chat.Messages {
+		return e.messagesJSON(a.messagesKind())
+	}
 	if e.Refusal != nil {
 		a.kind, a.code = e.Refusal.Kind()
 	}
@@ -114,6 +141,32 @@ func (e *APIError) JSON() []byte {
 		a.code = strings.ReplaceAll(string(e.Reason), "-", "_")
 	}
 	return ErrorJSON(e.Message, a.kind, a.code, e.Param)
+}
+
+// messagesJSON returns e in the shape of the Messages API, which names what is at fault in the
+// message.
+func (e *APIError) messagesJSON(kind string) []byte {
+	type fields struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	}
+	message := e.Message
+	if !strings.Contains(message, e.Param) {
+		message = e.Param + ": " + message
+	}
+	return errorBody(struct {
+		Type  string `json:"type"`
+		Error fields `json:"error"`
+	}{"error", fields{kind, message}})
+}
+
+// errorBody returns the JSON of an error.
+func errorBody(body any) []byte {
+	out, err := json.Marshal(body)
+	if err != nil {
+		panic("BUG: error body of strings did not encode: " + err.Error())
+	}
+	return out
 }
 
 // ErrorJSON returns an error in OpenAI's shape. If param is "", it is null in the JSON.
@@ -127,38 +180,34 @@ func ErrorJSON(message, kind, code, param string) []byte {
 	if param != "" {
 		body.Param = &param
 	}
-	out, err := json.Marshal(map[string]any{"error": body})
-	if err != nil {
-		panic("BUG: error body of strings did not encode: " + err.Error())
-	}
-	return out
+	return errorBody(map[string]any{"error": body})
 }
 
-// Write replaces the response of ctx with e.
-func (e *APIError) Write(ctx *fasthttp.RequestCtx) {
+// Write replaces the response of ctx with e, in the form of the API.
+func (e *APIError) Write(ctx *fasthttp.RequestCtx, api chat.API) {
 	closing := ctx.Response.ConnectionClose()
 	ctx.Response.Reset()
 	if closing {
 		ctx.SetConnectionClose()
 	}
 	ctx.Response.SetStatusCode(e.Status())
-	e.headers(ctx.Response.Header.Set)
-	ctx.Response.SetBodyRaw(e.JSON())
+	e.headers(api, ctx.Response.Header.Set)
+	ctx.Response.SetBodyRaw(e.JSON(api))
 }
 
-// WriteHTTP writes e to a net/http response.
+// WriteHTTP writes e to a net/http response, in OpenAI's form.
 func (e *APIError) WriteHTTP(w http.ResponseWriter) {
-	e.headers(w.Header().Set)
+	e.headers(chat.Completions, w.Header().Set)
 	w.WriteHeader(e.Status())
-	_, _ = w.Write(e.JSON()) // write errors mean that the client has left
+	_, _ = w.Write(e.JSON(chat.Completions)) // write errors mean that the client has left
 }
 
 // headers sets Content-Type and the headers that tell clients whether to retry.
-func (e *APIError) headers(set func(name, value string)) {
+func (e *APIError) headers(api chat.API, set func(name, value string)) {
 	a := answerTo(e.Reason)
 	set("Content-Type", "application/json")
 	if e.Refusal != nil {
-		e.Refusal.Headers(set)
+		e.Refusal.Headers(api == chat.Messages, set)
 	} else if a.retryAfter > 0 && !e.Final {
 		set("Retry-After", cmp.Or(e.Wait, fmt.Sprint(a.retryAfter)))
 	} else {

@@ -219,7 +219,7 @@ func (d *Directory) trustsCertificate(name string) bool { return slices.Contains
 
 // NoKey returns the error for a request without a credential.
 func NoKey() error {
-	return &APIError{Reason: report.ReasonKey, Message: "No API key was sent. Send yours in the header Authorization as a bearer token."}
+	return &APIError{Reason: report.ReasonKey, Message: "No API key was sent. Send yours in the header Authorization as a bearer token, or in X-Api-Key."}
 }
 
 // Credential returns the API key of a request: the bearer token in Authorization, api-key (Azure)

@@ -1,0 +1,79 @@
+package proxy_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy"
+	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
+)
+
+// messagesRequest returns a request to the Messages API with these header lines.
+func messagesRequest(body string, lines ...string) string {
+	return strings.Replace(chatRequest(body, lines...), "/v1/chat/completions", "/v1/messages", 1)
+}
+
+// A caller of the Messages API is known by its key in either header, which stays here. The headers
+// of the API pass in both directions.
+func TestMessagesHeaders(t *testing.T) {
+	const ask = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"Hi"}]}`
+	u := newUpstream(t, func(_ seen, w io.Writer) {
+		writeWhole(w, "200 OK\r\nContent-Type: application/json\r\nRequest-Id: req_1\r\nAnthropic-Ratelimit-Tokens-Remaining: 7\r\nAnthropic-Organization-Id: o", `{"content":[]}`)
+	})
+	for name, c := range map[string]struct {
+		key  string // Sidenote's key for the upstream
+		line string
+	}{
+		"x-api-key":                {"", "X-Api-Key: sk-sidenote-acme"},
+		"bearer":                   {"", "Authorization: Bearer sk-sidenote-acme"},
+		"x-api-key, key of ours":   {"sk-up", "x-api-key: sk-sidenote-acme"},
+		"bearer, with key of ours": {"sk-up", "Authorization: Bearer sk-sidenote-acme"},
+	} {
+		up := proxy.Upstream{BaseURL: u.url}
+		if c.key != "" {
+			up.APIKey = proxy.NewSecret(c.key)
+		}
+		acme := policyOf("acme", func(p *tenant.Policy) { p.Routes = []string{"/messages"} })
+		g := start(t, proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": up}, Tenants: tenant.Tenants{Keys: []tenant.Key{keyOf("sk-sidenote-acme", acme)}}}, nil)
+		resp := g.raw(t, messagesRequest(ask, c.line, "anthropic-version: 2023-06-01", "anthropic-beta: a,b"))
+		if h := resp.Header; resp.StatusCode != 200 || h.Get("Request-Id") != "req_1" || h.Get("Anthropic-Ratelimit-Tokens-Remaining") != "7" || h.Get("Anthropic-Organization-Id") != "o" {
+			t.Errorf("%s: %d %v", name, resp.StatusCode, h)
+		}
+		s, auth := u.next(t), ""
+		if c.key != "" {
+			auth = "Bearer " + c.key
+		}
+		if all := strings.Join(s.head, "\n"); s.header("Anthropic-Version") != "2023-06-01" || s.header("Anthropic-Beta") != "a,b" || s.header("Authorization") != auth || strings.Contains(all, "sidenote-acme") {
+			t.Errorf("%s: the upstream got %s", name, all)
+		}
+		g.reports.next(t)
+	}
+}
+
+// Sidenote's own errors have the shape of the API whose route was called.
+func TestMessagesErrors(t *testing.T) {
+	u := newUpstream(t, func(_ seen, w io.Writer) { _ = w.(io.Closer).Close() })
+	acme := limited(t, budget.Limits{budget.RequestsPerMinute: 1}, func(p *tenant.Policy) { p.Routes = []string{"/messages"} })
+	g := openLimited(t, newTill(t), u, acme, nil)
+	const ask = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"Hi"}]}`
+	for _, want := range []string{
+		`502 {"type":"error","error":{"type":"api_error","message":"The upstream broke off before it answered; whether it did the work is not known."}}`,
+		`429 {"type":"error","error":{"type":"rate_limit_error","message":"Your limit requests_per_minute, 1, is reached; try again in`,
+	} {
+		resp := g.raw(t, messagesRequest(ask))
+		body, err := io.ReadAll(resp.Body)
+		if got := resp.Status[:4] + string(body); err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+		if resp.StatusCode == 429 && (resp.Header.Get("Anthropic-Ratelimit-Requests-Limit") != "1" || resp.Header.Get("X-Ratelimit-Limit-Requests") != "") {
+			t.Errorf("headers %v", resp.Header)
+		}
+		if resp.Header.Get(report.HeaderID) == "" {
+			t.Error("the answer has no id")
+		}
+		g.reports.next(t)
+	}
+}
