@@ -36,12 +36,15 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText is String, for encoders.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// An Upstream is an OpenAI-style API that requests are relayed to.
+// An Upstream is an API of OpenAI's or Anthropic's style that requests are relayed to.
 type Upstream struct {
 	Name    string
 	BaseURL *url.URL // its path is prepended to the request's
 	APIKey  Secret   // Sidenote's own key; "" relays the client's
-	Dial    transport.OutboundOptions
+	// KeyHeader is the header with APIKey: "authorization", as a bearer token, "api-key" or
+	// "x-api-key". "" is the one that the vendor at BaseURL takes.
+	KeyHeader string
+	Dial      transport.OutboundOptions
 	// NoUsageOption reports that the upstream rejects stream_options, so that metered streams do
 	// not request their usage.
 	NoUsageOption bool

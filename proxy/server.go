@@ -122,18 +122,18 @@ func (s *Server) bug(id string, value any, stack []byte) {
 }
 
 // keyHeaders returns the header lines that replace the client's credentials, including cookies, by
-// Sidenote's key for an upstream. It returns nil if there is no such key. Azure takes the key as
-// api-key and Anthropic as x-api-key.
+// Sidenote's key for an upstream. It returns nil if there is no such key.
 func keyHeaders(u Upstream) []transport.Header {
 	key := u.APIKey.Reveal()
 	if key == "" {
 		return nil
 	}
 	lines := []transport.Header{{Name: "Authorization"}, {Name: "Api-Key"}, {Name: "X-Api-Key"}, {Name: "Cookie"}}
-	switch host := strings.ToLower(u.BaseURL.Hostname()); {
-	case strings.HasSuffix(host, ".azure.com"):
+	host := strings.ToLower(u.BaseURL.Hostname())
+	switch name := u.KeyHeader; {
+	case name == "api-key" || name == "" && strings.HasSuffix(host, ".azure.com"):
 		lines[1].Value = key
-	case strings.HasSuffix(host, ".anthropic.com"):
+	case name == "x-api-key" || name == "" && strings.HasSuffix(host, ".anthropic.com"):
 		lines[2].Value = key
 	default:
 		lines[0].Value = "Bearer " + key

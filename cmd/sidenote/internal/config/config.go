@@ -122,12 +122,13 @@ type Log struct {
 
 // An Upstream is an OpenAI-style API.
 type Upstream struct {
-	BaseURL baseURL  `yaml:"base_url" need:"true"`
-	APIKey  Secret   `yaml:"api_key"`
-	CA      string   `yaml:"ca"`    // file with the certificates that are trusted instead of the system's
-	Cert    string   `yaml:"cert"`  // file: the client certificate
-	Key     string   `yaml:"key"`   // file: the private key of Cert
-	Proxy   ProxyURL `yaml:"proxy"` // through which it is reached; absent: as HTTPS_PROXY says
+	BaseURL   baseURL  `yaml:"base_url" need:"true"`
+	APIKey    Secret   `yaml:"api_key"`
+	KeyHeader string   `yaml:"key_header" of:"auto|authorization|api-key|x-api-key"` // that has APIKey
+	CA        string   `yaml:"ca"`                                                   // file with the certificates that are trusted instead of the system's
+	Cert      string   `yaml:"cert"`                                                 // file: the client certificate
+	Key       string   `yaml:"key"`                                                  // file: the private key of Cert
+	Proxy     ProxyURL `yaml:"proxy"`                                                // through which it is reached; absent: as HTTPS_PROXY says
 
 	Calibrate    string `yaml:"calibrate" of:"usage|count_tokens"` // what token counts are compared with
 	IncludeUsage string `yaml:"include_usage" of:"auto|off"`       // whether metered streams ask for their usage; off: the upstream refuses stream_options

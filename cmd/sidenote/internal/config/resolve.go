@@ -174,7 +174,7 @@ func (c *Config) Proxy() proxy.Config {
 func ProxyUpstreams(c *Config) map[string]proxy.Upstream {
 	out := map[string]proxy.Upstream{}
 	for name, u := range c.upstreams() {
-		out[string(name)] = proxy.Upstream{Name: string(name), BaseURL: u.BaseURL.URL, APIKey: u.APIKey.Value, Dial: u.Dial, NoUsageOption: u.IncludeUsage == "off"}
+		out[string(name)] = proxy.Upstream{Name: string(name), BaseURL: u.BaseURL.URL, APIKey: u.APIKey.Value, KeyHeader: u.keyHeader(), Dial: u.Dial, NoUsageOption: u.IncludeUsage == "off"}
 	}
 	return out
 }

@@ -79,6 +79,7 @@ func processSections() []section {
 		{"upstream", "The API that requests are relayed to; it is the upstream named `default`.", []about{
 			{"base_url", "", "Base URL: `http://`, `https://`, or `unix:/SOCKET:/PATH`. `--upstream` takes precedence."},
 			{"api_key", "the key of the client", "API key that Sidenote sends; it is only ever sent to this `base_url`."},
+			{"key_header", "`auto`", "Header of that key: `authorization` (bearer), `api-key`, `x-api-key`, or `auto`: by the host."},
 			{"ca", "those of the system", "PEM file of authorities trusted for an https upstream."},
 			{"cert", "", "PEM file of the client certificate presented to the upstream."},
 			{"key", "", "PEM file of its private key."},

@@ -112,3 +112,11 @@ func TellOfCertificates(c *Config, tell func(upstream Name, err error)) {
 		}
 	}
 }
+
+// keyHeader returns the header of the key for proxy.Upstream.
+func (u *Upstream) keyHeader() string {
+	if u.KeyHeader == "auto" {
+		return ""
+	}
+	return u.KeyHeader
+}
