@@ -45,8 +45,23 @@ func newCitationStage(p answer.Policy, req *chat.Request, r *report.Report, d Ci
 	return &citationStage{report: r, CitationChecker: answer.NewCitations(answer.CitationOptions{
 		API:           req.API,
 		SourceByID:    func(id int) (answer.CitedSource, bool) { return given(r, id, d) },
+		SearchResults: searchResults(req, r),
 		PromptMarkers: OwnMarkers(req), Terms: d.Terms, CountOnly: r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
 	})}
+}
+
+// searchResults returns the function that says which search results of a request are sources.
+func searchResults(req *chat.Request, r *report.Report) func() (first int, ids []int) {
+	theirs := 0
+	if n := len(req.Messages); n > 0 && req.API == chat.Messages && bytes.Contains(req.Body, []byte("search_result")) {
+		theirs = req.SearchResultsAround(n - 1).Before
+	}
+	return func() (int, []int) {
+		if of := r.Rewrite.Ledger.Results; of != nil {
+			return of.First, of.IDs
+		}
+		return theirs, nil
+	}
 }
 
 // OwnMarkers returns the citation markers in those parts of a request that the model did not

@@ -16,7 +16,6 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
-	"sidenote/rewrite/chat"
 )
 
 const statusClientGone = 499 // nginx's status for a client that left before the answer
@@ -215,14 +214,6 @@ func (x *exchange) callOn(ctx context.Context, to *backend, r transport.Call, wh
 	return answer, err
 }
 
-// errorAPI returns the API whose form the errors of a route have.
-func errorAPI(r route.Kind) chat.API {
-	if r == route.Messages {
-		return chat.Messages
-	}
-	return chat.Completions
-}
-
 // refuse answers with e, or with nothing if the client has left.
 func (x *exchange) refuse(e *tenant.APIError) {
 	r, ctx := &x.report, x.ctx
@@ -238,7 +229,7 @@ func (x *exchange) refuse(e *tenant.APIError) {
 	}
 	r.Status = e.Status()
 	x.noteError(e)
-	e.Write(ctx, errorAPI(r.Route))
+	e.Write(ctx, r.Route.API())
 	ctx.Response.Header.Set(report.HeaderID, r.ID)
 	ctx.Response.Header.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, r))
 }

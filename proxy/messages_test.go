@@ -9,6 +9,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
+	"sidenote/retrieval"
 )
 
 // messagesRequest returns a request to the Messages API with these header lines.
@@ -76,4 +77,24 @@ func TestMessagesErrors(t *testing.T) {
 		}
 		g.reports.next(t)
 	}
+}
+
+// A message that is too long for the upstream because of the sources is sent once more with those
+// that fit.
+func TestTooLongMessageIsSentAgain(t *testing.T) {
+	u := refusing(t, "400 Bad Request\r\nContent-Type: application/json\r\n\r\n"+
+		`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 100400 tokens > 100000 maximum"},"request_id":"req_1"}`)
+	g := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.RetryTooLong = true })},
+	}, retrieval.Func(fiveSources))
+	resp := g.raw(t, messagesRequest(`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"How long is leave?"}]}`))
+	first, second := u.next(t).body, u.next(t).body
+	if status := resp.Header.Get(report.HeaderStatus); resp.StatusCode != 200 || !strings.Contains(status, "retry=context-length") {
+		t.Errorf("%d %s", resp.StatusCode, status)
+	}
+	if all, kept := strings.Count(first, "<source "), strings.Count(second, "<source "); all != 5 || kept == 0 || kept >= all {
+		t.Errorf("%d sources, then %d: %s", all, kept, second)
+	}
+	g.reports.next(t)
 }

@@ -95,7 +95,7 @@ func TestModelsThatAreAllowed(t *testing.T) {
 }
 
 // C11, T12, T15, T19: a request that names another model, in any way in which an upstream could
-// read it, is not forwarded; on each route the answer is OpenAI's for an unknown model.
+// read it, is not forwarded; on each route the answer is that of the API for an unknown model.
 func TestModelsThatAreRefused(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := modelRig(t, u)
@@ -103,7 +103,7 @@ func TestModelsThatAreRefused(t *testing.T) {
 		t.Helper()
 		resp := g.raw(t, fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", line, head, len(body), body))
 		text, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != status || !strings.Contains(string(text), `"code":"`+code+`"`) {
+		if err != nil || resp.StatusCode != status || !strings.Contains(string(text), `:"`+code+`"`) {
 			t.Errorf("%s %q %.60q: %d %s %v", line, head, body, resp.StatusCode, text, err)
 		}
 		if r := g.reports.next(t); r.Outcome != rewrite.Refused {
@@ -151,9 +151,10 @@ func TestModelsThatAreRefused(t *testing.T) {
 	f("GET /v1/files", "X: y", "", "route_not_allowed", 403)
 	f("GET /openai/deployments/gpt-4/models", "X: y", "", missing, 404)
 	f("GET /v1/models/gpt-5%2F..%2Fgpt-4", "X: y", "", "ambiguous_path", 400)
-	for _, line := range []string{"POST /v1/images/generations", "POST /v1/batches", "POST /v1/messages", "GET /v1/realtime", "POST /engines/gpt-4/completions", "PATCH /v1/embeddings"} {
+	for _, line := range []string{"POST /v1/images/generations", "POST /v1/batches", "GET /v1/realtime", "POST /engines/gpt-4/completions", "PATCH /v1/embeddings"} {
 		f(line, isJSON, `{"model":"gpt-5"}`, "route_not_allowed", 403)
 	}
+	f("POST /v1/messages", isJSON, `{"model":"gpt-5"}`, "permission_error", 403)
 	model := field("model", "gpt-5")
 	for name, part := range map[string]string{
 		"none":        "",

@@ -98,7 +98,7 @@ func (x *exchange) stageErrorBody(err error) []byte {
 	if !errors.Is(e, errClientGone) {
 		x.noteError(e)
 	}
-	return e.JSON(errorAPI(x.target.Route))
+	return e.JSON(x.target.Route.API())
 }
 
 // endStages marks the stages as ended and returns the Report.

@@ -134,7 +134,7 @@ func (x *exchange) RoundError(err error) []byte {
 	if transport.ClassOf(err) != "" {
 		err = x.server.transportError(err)
 	}
-	return tenant.AsError(err).JSON(errorAPI(x.target.Route))
+	return tenant.AsError(err).JSON(x.target.Route.API())
 }
 
 // endRound settles a round whose answer was read completely, before the next round.

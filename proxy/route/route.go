@@ -44,7 +44,7 @@ func (k Kind) Rewritten() bool {
 // Answers reports whether requests of a rewritten route are answered with a model's text.
 func (k Kind) Answers() bool { return k == Chat || k == Responses || k == Messages }
 
-// API returns the API of a rewritten route.
+// API returns the API of a rewritten route; Completions for other routes.
 func (k Kind) API() chat.API {
 	switch k {
 	case Responses, InputTokens, Compact:
