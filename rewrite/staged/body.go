@@ -28,7 +28,10 @@ const usualHead = 4 << 10
 // application's system and developer messages, followed by the stage's prompts; see the table in
 // the README for all other members.
 func (r *Request) Body(dst []byte, c Call) []byte {
-	b := builder{req: r, call: &c, body: append(slices.Grow(dst, min(len(r.Request.Body), usualHead)+c.size()+256), '{'), start: len(dst)}
+	b := builder{
+		dialect: &dialects[r.API], req: r, call: &c,
+		body: append(slices.Grow(dst, min(len(r.Request.Body), usualHead)+c.size()+256), '{'), start: len(dst),
+	}
 	for i := range r.members {
 		b.member(&r.members[i])
 	}
@@ -38,30 +41,26 @@ func (r *Request) Body(dst []byte, c Call) []byte {
 	if t := b.temperature(); t != "" {
 		b.add("temperature", []byte(t))
 	}
-	if e := b.effort(); e != "" {
-		if b.responses() {
-			b.add("reasoning", append(append([]byte(`{"effort":`), quoted(e)...), '}'))
-		} else {
-			b.add(fieldEffort, quoted(e))
-		}
+	if e := b.lowEffort(); e != "" {
+		b.add(b.effort, slices.Concat([]byte(b.openEffort), quoted(e), []byte(b.closeEffort)))
 	}
-	if name, n := b.limit(); n > 0 {
+	if name, n := b.maxTokens(); n > 0 {
 		b.add(name, strconv.AppendInt(nil, int64(n), 10))
 	}
-	if b.responses() && !b.call.Last {
-		b.add("store", []byte("false"))
-	}
+	b.finish(&b)
 	return append(b.body, '}')
 }
 
 // A builder writes the request of a stage.
 type builder struct {
+	*dialect
 	req       *Request
 	call      *Call
 	body      []byte
 	start     int // offset of the request in body
 	hasModel  bool
 	hasEffort bool
+	hasSystem bool
 }
 
 func (b *builder) add(name string, value []byte) {
@@ -79,80 +78,54 @@ func (b *builder) name(name string) {
 
 // member writes a member of the client's request as it is for this stage.
 func (b *builder) member(m *member) {
-	if b.leavesOut(m.name) {
+	use := b.uses[m.name]
+	if b.leavesOut(m.name) && use != list && use != modelName {
 		return
 	}
-	if b.ofOtherAPI(m.name) {
+	switch use {
+	case everyStage:
 		b.add(m.name, m.value)
-		return
-	}
-	switch m.name {
-	case "messages", "input":
-		b.name(m.name)
-		b.body = b.messages(b.body)
-	case "instructions":
-		if b.req.instructions.End > 0 {
-			b.name(m.name)
-			b.body = b.stripped(b.body, b.req.instructions)
-			break
+	case noStage:
+	case lastStage:
+		if b.call.Last {
+			b.add(m.name, m.value)
 		}
-		b.add(m.name, m.value)
-	case "model":
+	case drafts:
+		if b.answers() {
+			b.add(m.name, m.value)
+		}
+	case list:
+		b.name(m.name)
+		b.body = b.messages(b, b.body)
+	case system:
+		b.system(b, m)
+	case modelName:
 		value := m.value
 		if own := b.call.Stage.Model; own != "" {
 			value = quoted(own)
 		}
 		b.hasModel = true
 		b.add(m.name, value)
-	case "temperature":
+	case temperature:
 		if b.temperature() == "" && !(b.fixedTemperature() && b.call.Stage.Model != "") {
 			b.add(m.name, m.value)
 		}
-	case "stream", "stream_options", "prediction", "store", "include":
-		if b.call.Last {
+	case effort:
+		if !b.otherReasons() {
+			b.hasEffort = b.hasEffort || m.name == b.effort
 			b.add(m.name, m.value)
 		}
-	case "stop", "response_format", "verbosity", "text":
-		if b.answers() {
-			b.add(m.name, m.value)
-		}
-	case "max_tokens", "max_completion_tokens", "max_output_tokens": // see limit
-	case "sidenote", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call":
-	case fieldEffort, "reasoning":
-		if b.call.Stage.Model == "" || b.call.Model.Reasoning != tokens.ReasoningNone { // otherwise it was meant for another model
-			b.hasEffort = true
-			b.add(m.name, m.value)
-		}
-	default:
-		b.add(m.name, m.value)
+	case config:
+		b.config(m)
 	}
 }
-
-// ofOtherAPI reports whether a member has a meaning in the other API only.
-func (b *builder) ofOtherAPI(name string) bool {
-	switch name {
-	case "input", "instructions", "text", "include", "max_output_tokens", "reasoning":
-		return !b.responses()
-	case "messages", fieldEffort:
-		return b.responses()
-	}
-	return false
-}
-
-// EffortParam returns the member of a request with the reasoning effort.
-func EffortParam(api chat.API) string {
-	if api == chat.Responses {
-		return "reasoning"
-	}
-	return fieldEffort
-}
-
-// responses reports whether the request is one of the Responses API.
-func (b *builder) responses() bool { return b.req.API == chat.Responses }
 
 // leavesOut reports whether a member is omitted because the model refuses it.
-func (b *builder) leavesOut(name string) bool {
-	return slices.Contains(b.call.Without, name) && name != "messages" && name != "input" && name != "model"
+func (b *builder) leavesOut(name string) bool { return slices.Contains(b.call.Without, name) }
+
+// otherReasons reports whether what the request says on reasoning is meant for another model.
+func (b *builder) otherReasons() bool {
+	return b.call.Stage.Model != "" && b.call.Model.Reasoning == tokens.ReasoningNone
 }
 
 // fixedTemperature reports whether the model accepts only its own temperature, as do those that
@@ -161,10 +134,10 @@ func (b *builder) fixedTemperature() bool {
 	return b.call.Model.CompletionCap || b.call.Model.FixedTemperature
 }
 
-// effort returns the reasoning effort to add: low for stages that do not answer, if the model
+// lowEffort returns the reasoning effort to add: low for stages that do not answer, if the model
 // accepts it and the request does not set it; else "".
-func (b *builder) effort() string {
-	if b.answers() || b.hasEffort || b.leavesOut(EffortParam(b.req.API)) {
+func (b *builder) lowEffort() string {
+	if b.answers() || b.hasEffort || b.leavesOut(b.effort) {
 		return ""
 	}
 	return b.call.Model.LowEffort()
@@ -172,64 +145,84 @@ func (b *builder) effort() string {
 
 // reasons reports whether the model is known to reason before it answers.
 func (b *builder) reasons() bool {
-	return b.call.Model.Reasoning == tokens.ReasoningFixed || b.call.Model.Reasoning == tokens.ReasoningEffort
+	return b.call.Model.Reasoning == tokens.ReasoningFixed || b.call.Model.Reasoning == tokens.ReasoningEffort || b.thinks()
 }
 
 // temperature returns the stage's temperature; "" if it has none, so that the request's may
 // apply, or if the model refuses it.
 func (b *builder) temperature() string {
 	t := b.call.Stage.Temperature
-	if t == nil || b.fixedTemperature() || b.leavesOut(fieldTemperature) {
+	if t == nil || b.fixedTemperature() || b.leavesOut(fieldTemperature) || b.thinks() {
 		return ""
 	}
-	return strconv.FormatFloat(*t, 'g', -1, 64)
+	return strconv.FormatFloat(min(*t, b.hottest), 'g', -1, 64)
 }
 
 // answers reports whether the output can be the answer, so that the request's format applies.
 func (b *builder) answers() bool { return b.call.Last || b.call.Stage.Draft }
 
-// limit returns the maximum length of the output and the name of its parameter; 0 is no limit.
+// maxTokens returns the maximum length of the output and the name of its parameter; 0 is no limit.
 // The request's own limit also bounds stages whose output can be the answer, and applies to
 // stages without a limit. A stage's limit is for its text: reasoning models get more.
-func (b *builder) limit() (name string, n int) {
-	name, n = "max_tokens", b.call.Stage.MaxTokens
+func (b *builder) maxTokens() (name string, n int) {
+	l := b.limit(b)
+	n = b.call.Stage.MaxTokens
 	if n > 0 && b.reasons() {
-		n += b.call.Model.ReasoningTokens()
+		n += max(b.call.Model.ReasoningTokens(), b.thinkingBudget())
 	}
-	old, renamed := b.req.Limits.MaxTokens.N, b.req.Limits.MaxCompletionTokens.N
-	if b.call.Model.CompletionCap || renamed > 0 && old == 0 && b.call.Stage.Model == "" {
-		name = "max_completion_tokens"
-	}
-	if b.responses() {
-		name, old, renamed = "max_output_tokens", b.req.Limits.MaxOutputTokens.N, 0
-	}
-	for _, theirs := range [...]int{old, renamed} {
+	for _, theirs := range l.theirs {
 		if theirs > 0 && (n == 0 || b.answers() && theirs < n) {
 			n = theirs
 		}
 	}
-	if b.leavesOut(name) {
+	if b.leavesOut(l.name) && !l.required {
 		n = 0
 	}
-	return name, n
+	return l.name, n
 }
 
-// messages appends the application's own messages and the stage's.
-func (b *builder) messages(list []byte) []byte {
-	list, role := append(list, '['), "system"
+// completionLimit is the limit of chat completions, which was renamed once.
+func (b *builder) completionLimit() limit {
+	old, renamed := b.req.Limits.MaxTokens.N, b.req.Limits.MaxCompletionTokens.N
+	name := "max_tokens"
+	if b.call.Model.CompletionCap || renamed > 0 && old == 0 && b.call.Stage.Model == "" {
+		name = "max_completion_tokens"
+	}
+	return limit{name: name, theirs: [2]int{old, renamed}}
+}
+
+// prompts returns the stage's system prompt, empty if it has none, and the pieces of its user prompt,
+// which begins with the system prompt if the model refuses system messages.
+func (b *builder) prompts() (system []byte, user [][]byte) {
+	system, user = b.call.System, b.call.User
+	if len(system) > 0 && b.call.Model.NoSystem {
+		return nil, append([][]byte{system, []byte(`\n\n`)}, user...)
+	}
+	return system, user
+}
+
+// listWithOperators appends the application's own system and developer messages and the stage's.
+func (b *builder) listWithOperators(dst []byte) []byte {
+	dst, role := append(dst, '['), "system"
 	for i := range b.req.operators {
 		own := &b.req.operators[i]
-		list, role = append(b.stripped(list, own.Span), ','), own.role
+		dst, role = append(b.stripped(dst, own.Span), ','), own.role
 	}
-	system, user := b.call.System, b.call.User
-	switch {
-	case len(system) == 0:
-	case b.call.Model.NoSystem:
-		user = append([][]byte{system, []byte(`\n\n`)}, user...)
-	default:
-		list = append(message(list, role, system), ',')
+	system, user := b.prompts()
+	if len(system) > 0 {
+		dst = append(message(dst, role, system), ',')
 	}
-	return append(message(list, "user", user...), ']')
+	return append(message(dst, "user", user...), ']')
+}
+
+// instructions writes the member with the application's system text as it is.
+func (b *builder) instructions(m *member) {
+	if b.req.system.End == 0 {
+		b.add(m.name, m.value)
+		return
+	}
+	b.name(m.name)
+	b.body = b.stripped(b.body, b.req.system)
 }
 
 // message appends a message whose text is given in escaped pieces.
@@ -241,8 +234,8 @@ func message(list []byte, role string, pieces ...[]byte) []byte {
 	return append(list, `"}`...)
 }
 
-// stripped appends a message of the request with the Strip edits applied.
-func (b *builder) stripped(list []byte, at chat.Span) []byte {
+// stripped appends a part of the request with the Strip edits applied.
+func (b *builder) stripped(dst []byte, at chat.Span) []byte {
 	var within []rewrite.Edit
 	for _, e := range b.call.Strip {
 		if e.Offset >= at.Start && e.Offset < at.End {
@@ -250,7 +243,7 @@ func (b *builder) stripped(list []byte, at chat.Span) []byte {
 			within = append(within, e)
 		}
 	}
-	return rewrite.ApplyEdits(list, at.Of(b.req.Request.Body), within)
+	return rewrite.ApplyEdits(dst, at.Of(b.req.Request.Body), within)
 }
 
 // quoted returns text as a JSON string.

@@ -18,14 +18,22 @@ import (
 // upstream.
 func TestGolden(t *testing.T) {
 	goldentest.Each(t, "testdata", func(t *testing.T, a *goldentest.Archive) {
-		req := staged.Read(parse(t, string(a.Get("request.json"))))
+		api := chat.Completions
+		if strings.HasPrefix(a.Name, "messages") {
+			api = chat.Messages
+		}
+		parsed, err := api.Parse(a.Get("request.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := staged.Read(parsed)
 		if why := req.Unfit(); why != "" {
 			t.Fatal(why)
 		}
 		for _, f := range a.Files {
 			if suffix, ok := strings.CutPrefix(f.Name, "call"); ok {
 				body := req.Body(nil, readCall(t, f.Data))
-				if _, err := chat.Completions.Parse(body); err != nil {
+				if _, err := api.Parse(body); err != nil {
 					t.Errorf("%v: %s", err, body)
 				}
 				a.Set("want"+suffix, string(body)+"\n")

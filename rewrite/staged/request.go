@@ -16,10 +16,11 @@ type Request struct {
 	operators []operator
 	asked     int // index of the message with the question; -1 if none
 
-	instructions chat.Span // of a Responses request; zero if it has none
+	system   chat.Span // instructions of a Responses request, or system of a Messages request; zero if it has none
+	thinking thinking  // of a Messages request
 }
 
-// An operator is a system or developer message.
+// An operator is a system or developer message; of Messages, its content.
 type operator struct {
 	chat.Span
 	role string // system or developer
@@ -42,18 +43,26 @@ func Read(req *chat.Request) *Request {
 	body.Object(func(name string) {
 		kind := body.Kind()
 		r.members = append(r.members, member{name, kind, body.Value()})
+		if req.API == chat.Messages && name == "thinking" {
+			r.thinking = readThinking(r.members[len(r.members)-1].value)
+		}
 	})
 	list := req.List()
 	for n, span := range req.Messages {
 		switch role := chat.RoleOf(req, n); role {
 		case "system", "developer":
-			if span.Start < list.Start || span.End > list.End { // instructions, which stay where they are
-				r.instructions = span
+			if span.Start < list.Start || span.End > list.End { // beside the list
+				r.system = span
 				continue
+			}
+			if req.API == chat.Messages {
+				span = contentOf(req, n)
 			}
 			r.operators = append(r.operators, operator{span, role})
 		case "user":
-			r.asked = n
+			if r.asked = n; req.API == chat.Messages && hasBlock(req, n, "tool_result") {
+				r.asked = -1
+			}
 		default: // only system and developer messages may follow the question
 			r.asked = -1
 		}

@@ -13,12 +13,12 @@ const (
 	Choices     Reason = "choices"      // it asks for several choices
 	Audio       Reason = "audio"        // it asks for output other than text
 	Logprobs    Reason = "logprobs"     // it asks for logprobs
-	Attachments Reason = "attachments"  // its messages contain images, audio or files
+	Attachments Reason = "attachments"  // its messages contain images, audio, files or search results
 	NoQuestion  Reason = "no-question"  // its last message is not a user's text
 	BadLimits   Reason = "limits"       // its limits are invalid
 	Background  Reason = "background"   // its answer is not waited for
 	Stored      Reason = "stored"       // the upstream holds earlier turns or the prompt
-	Items       Reason = "reasoning"    // its items contain reasoning
+	Items       Reason = "reasoning"    // its items or messages contain reasoning
 )
 
 // Explained returns a human-readable explanation.
@@ -33,13 +33,13 @@ func (r Reason) Explained() string {
 	case Logprobs:
 		return "it asks for logprobs"
 	case Attachments:
-		return "its messages hold images, audio or files"
+		return "its messages hold images, audio, files or search results"
 	case Background:
 		return "its answer is not waited for"
 	case Stored:
 		return "the upstream holds earlier turns of it, or its prompt"
 	case Items:
-		return "its items contain reasoning"
+		return "its messages contain reasoning"
 	case NoQuestion:
 		return "it does not end with a text of the user"
 	}
@@ -61,8 +61,15 @@ func (r *Request) Unfit() Reason {
 	case chat.HasReasoning(r.Request):
 		return Items
 	}
+	unfit := (*member).unfit
+	if r.API == chat.Messages {
+		unfit = (*member).unfitMessages
+		if r.hasSearchResults() {
+			return Attachments
+		}
+	}
 	for i := range r.members {
-		if why := r.members[i].unfit(); why != "" {
+		if why := unfit(&r.members[i]); why != "" {
 			return why
 		}
 	}
