@@ -133,8 +133,15 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*ChunkResult, error) {
 			c.whole = append(c.whole, list[i].Content)
 		}
 	}
+	n := chat.AfterSystem(j.req)
+	if j.policy.Chunks.Placement == ChunksBeforeLastUser {
+		n = chat.BeforeLastUser(j.req)
+	}
 	var first, others []chat.NewMessage
 	for _, msg := range built.Messages {
+		if msg.Role == chunks.RoleAssistant && len(others) == 0 && n == 0 && j.req.API == chat.Messages {
+			msg.Role = chunks.RoleUser // a conversation begins with the user there; the tags still say whose words these are
+		}
 		joined := msg.Role == chunks.RoleSystem && !place.Added
 		c.ledger.Messages = append(c.ledger.Messages, chunks.LedgerMessage{Role: msg.Role, ChunkIDs: msg.ChunkIDs, Tokens: m.Billed(msg.TokenCount), Joined: joined})
 		switch {
@@ -143,23 +150,22 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*ChunkResult, error) {
 				return nil, err
 			}
 			c.add(place.Offset, place.Remove, place.JSON([]string{lead, msg.Content}))
+		case msg.Role == chunks.RoleSystem && j.req.API == chat.Messages && !m.NoSystem: // in a member of the body
+			c.add(place.Offset, place.Remove, place.JSON([]string{msg.Content}))
 		case msg.Role == chunks.RoleSystem:
 			first = append(first, chat.NewMessage{Role: operator, Text: msg.Content})
 		default:
 			others = append(others, chat.NewMessage{Role: string(msg.Role), Text: msg.Content})
 		}
 	}
-	c.insert(j.req, j.policy.Chunks.Placement, first, others)
+	c.insert(j.req, n, first, others)
 	c.edits = SortEdits(append(c.edits, StripEdits(j.req, "")...))
 	return c, nil
 }
 
-// insert adds the edits for new messages. Those in first are placed before all other messages.
-func (c *ChunkResult) insert(req *chat.Request, p ChunkPlacement, first, others []chat.NewMessage) {
-	n := chat.AfterSystem(req)
-	if p == ChunksBeforeLastUser {
-		n = chat.BeforeLastUser(req)
-	}
+// insert adds the edits for new messages. Those in first are placed before all other messages, the
+// others before message n of the list.
+func (c *ChunkResult) insert(req *chat.Request, n int, first, others []chat.NewMessage) {
 	if n == 0 {
 		first, others = append(first, others...), nil
 	}
