@@ -9,6 +9,8 @@
 #               Codex CLI, with tools of their own: they must get right answers, and the upstream
 #               their requests with sources and otherwise unchanged; and those whose model searches with
 #               tools of ours, too
+#   messages    likewise the SDKs of Anthropic with their tool runners, langchain-anthropic, pydantic-ai,
+#               the AI SDK of Vercel and Claude Code, also with sources that are search results
 #
 #   deploy/clients.sh               installs them in $XDG_CACHE_HOME/sidenote-clients
 #   deploy/clients.sh --no-install  with those that are there
@@ -30,11 +32,11 @@ mkdir -p "$CLIENTS"
 CLIENTS=$(cd "$CLIENTS" && pwd)
 
 python="$CLIENTS/python/bin/python"
-of_python=(openai openai-agents pydantic-ai-slim)
-of_node=(openai @openai/agents ai @ai-sdk/openai @openai/codex)
+of_python=(openai openai-agents pydantic-ai-slim anthropic langchain-anthropic)
+of_node=(openai @openai/agents ai @ai-sdk/openai @openai/codex @anthropic-ai/sdk @ai-sdk/anthropic @anthropic-ai/claude-code)
 if [ -n "$install" ]; then
   python3 -m venv "$CLIENTS/python"
-  "$python" -m pip install --quiet --upgrade "${of_python[@]/%-slim/-slim[openai]}"
+  "$python" -m pip install --quiet --upgrade "${of_python[@]/%-slim/-slim[openai,anthropic]}"
   npm install --silent --no-audit --no-fund --prefix "$CLIENTS" zod@latest "${of_node[@]/%/@latest}"
 fi
 cp cmd/sidenote/testdata/clients/*.mjs "$CLIENTS/" # modules are looked for beside them
@@ -43,4 +45,4 @@ for name in sys.argv[1:]: print("Python:", name, m.version(name))' "${of_python[
 for name in "${of_node[@]}"; do
   node -p '"JavaScript: " + process.argv[1] + " " + require(process.argv[2]).version' "$name" "$CLIENTS/node_modules/$name/package.json"
 done
-exec go test -count=1 -run '^TestClients(Staged|Responses(Tools)?)?$' ./cmd/sidenote
+exec go test -count=1 -run '^TestClients(Staged|Responses(Tools)?|Messages(Tools|SearchResults)?)?$' ./cmd/sidenote

@@ -160,7 +160,7 @@ func TestClientsResponsesTools(t *testing.T) {
 
 // chance matches what differs each time that a client runs: ids, what Codex tells of itself in any
 // order, and how its shell did.
-var chance = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|"client_metadata":\{("[^"]*":"(\\.|[^"\\])*",?)*\}|Chunk ID: [0-9a-f]+|Wall time: [\d.]+`)
+var chance = regexp.MustCompile(`[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|"client_metadata":\{("[^"]*":"(\\.|[^"\\])*",?)*\}|Chunk ID: [0-9a-f]+|Wall time: [\d.]+`)
 
 func withoutChance(body []byte) []byte { return chance.ReplaceAll(body, []byte("…")) }
 

@@ -115,7 +115,7 @@ func otherClients(t *testing.T, program string) map[string][]string {
 // The script that installs the clients, and the programs that use them, are syntactically valid.
 func TestClientsParse(t *testing.T) {
 	commands := [][]string{{"bash", "-n", filepath.Join("..", "..", "deploy", "clients.sh")}}
-	for _, program := range []string{"client", "responses"} {
+	for _, program := range []string{"client", "responses", "messages"} {
 		path := filepath.Join("testdata", "clients", program)
 		commands = append(commands,
 			[]string{"python3", "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read())", path + ".py"},

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/rewrite/tags"
+)
+
+// A messagesClient is a client of the Messages API that people use, and what it does there.
+type messagesClient struct {
+	name       string
+	ways       []string // whole, stream
+	told       told
+	requests   int  // how many it sends, with those that count tokens
+	showsCited bool // it gives its user the citations
+}
+
+// What Claude Code tells, which reads a file or does not.
+var (
+	readAnswer  = told{Text: rainyAnswer.Text, Calls: []toldCall{{"Read", `{"file_path":"weather.txt"}`}}, Tokens: 252}
+	plainAnswer = told{Text: rainyAnswer.Text, Calls: []toldCall{}, Tokens: 126}
+)
+
+// messagesClients are the clients that testdata/clients has programs for, by language.
+var messagesClients = map[string][]messagesClient{
+	"python": {
+		{"anthropic", bothWaysOfAsking, rainyAnswer, 3, true},
+		{"runner", bothWaysOfAsking, rainyAnswer, 2, true},
+		{"parsed", bothWaysOfAsking, parsedAnswer, 1, true},
+		{"langchain", bothWaysOfAsking, rainyAnswer, 2, true},
+		{"pydantic-ai", bothWaysOfAsking, rainyAnswer, 2, true},
+		{"claude-code", []string{"stream"}, readAnswer, 2, false},
+		{"claude-code-plain", []string{"stream"}, plainAnswer, 1, false},
+	},
+	"javascript": {
+		{"anthropic", bothWaysOfAsking, rainyAnswer, 3, true},
+		{"runner", bothWaysOfAsking, rainyAnswer, 2, true},
+		{"parsed", bothWaysOfAsking, parsedAnswer, 1, true},
+		{"ai", bothWaysOfAsking, rainyAnswer, 2, true},
+	},
+}
+
+// eachMessagesClient runs a test for each client and way of asking. run returns what the client is told
+// by the server at a URL.
+func eachMessagesClient(t *testing.T, test func(t *testing.T, c messagesClient, run func(url string) told)) {
+	t.Helper()
+	commands := otherClients(t, "messages")
+	for language, clients := range messagesClients {
+		for _, c := range clients {
+			for _, way := range c.ways {
+				t.Run(language+"/"+c.name+"/"+way, func(t *testing.T) {
+					test(t, c, func(url string) told {
+						t.Helper()
+						all := runClient(t, commands[language], url, way == "stream", c.name)
+						if len(all) != 1 {
+							t.Fatalf("%d answers", len(all))
+						}
+						return all[0]
+					})
+				})
+			}
+		}
+	}
+}
+
+// Clients of the Messages API get right answers and calls of their tools. Each of their requests
+// reaches the upstream with the sources, at the place that the policy says, and otherwise as they
+// send it where there is no Sidenote.
+func TestClientsMessages(t *testing.T) {
+	eachMessagesClient(t, func(t *testing.T, c messagesClient, run func(url string) told) {
+		direct := newClaude(t, false)
+		want := c.told
+		if want.Cited = nil; c.showsCited {
+			want.Cited = []string{}
+		}
+		if diff := cmp.Diff(want, run(direct.URL)); diff != "" {
+			t.Fatal("without Sidenote:", diff)
+		}
+		if c.showsCited {
+			want.Cited = c.told.Cited
+		}
+		for policy, place := range map[string]string{"annotations: on": "system", "annotations: on, history: input, placement: last_user": "user"} {
+			up := newClaude(t, false)
+			if diff := cmp.Diff(want, run(up.behind(policy))); diff != "" {
+				t.Errorf("%s: %s", policy, diff)
+			}
+			if len(up.requests) != c.requests || len(direct.requests) != c.requests {
+				t.Fatalf("%s: %d requests, without Sidenote %d, want %d", policy, len(up.requests), len(direct.requests), c.requests)
+			}
+			for i := range up.requests {
+				sent, got := withoutChance(direct.requests[i].body), withoutChance(up.requests[i].body)
+				if bytes.Contains(sent, []byte(`"type":"continue"`)) { // the upstream has the sources
+					if !bytes.Equal(sent, got) {
+						t.Errorf("%s: %s", policy, cmp.Diff(string(sent), string(got)))
+					}
+					continue
+				}
+				block := insertedInto(t, sent, got)
+				if back := bytes.Replace(got, block, nil, 1); !bytes.Equal(back, sent) {
+					t.Errorf("%s: outside the insertion: %s", policy, cmp.Diff(string(sent), string(back)))
+				}
+				if !bytes.Contains(block, []byte("16 weeks")) {
+					t.Errorf("%s: inserted %s", policy, block)
+				}
+				if at := up.asked[i].placesOf(tags.SourcesOpen); !slices.Equal(at, []string{place}) {
+					t.Errorf("%s: the sources are in %q, want %s", policy, at, place)
+				}
+			}
+		}
+	})
+}
+
+// Sources that are search results are cited by the model itself, and clients get its citations.
+func TestClientsMessagesSearchResults(t *testing.T) {
+	eachMessagesClient(t, func(t *testing.T, c messagesClient, run func(url string) told) {
+		want := c.told
+		if c.showsCited && len(want.Cited) > 0 {
+			want.Cited = []string{"Leave policy > Parental leave"}
+		}
+		up := newClaude(t, false)
+		if diff := cmp.Diff(want, run(up.behind("sources: {format: search_result}"))); diff != "" {
+			t.Error(diff)
+		}
+		for i := range up.asked {
+			if at := up.asked[i].placesOf("search_result"); !slices.Equal(at, []string{"user"}) {
+				t.Errorf("request %d: search results in %q", i+1, at)
+			}
+		}
+	})
+}
+
+// Clients of the Messages API get right answers, and calls of their own tools alone, from a model
+// that searches: first by itself, then beside a call of theirs. The upstream gets each call with its
+// result.
+func TestClientsMessagesTools(t *testing.T) {
+	eachMessagesClient(t, func(t *testing.T, c messagesClient, run func(url string) told) {
+		up := newClaude(t, true)
+		want := c.told
+		want.Tokens += 126 // of one round more
+		want.Cited = nil
+		if c.showsCited {
+			want.Cited = []string{}
+		}
+		if diff := cmp.Diff(want, run(up.behind("mode: tools"))); diff != "" {
+			t.Error(diff)
+		}
+		last := up.asked[len(up.asked)-1]
+		if len(up.requests) != c.requests+1 || !last.hasResult("16 weeks") {
+			t.Errorf("%d requests, the last %s", len(up.requests), up.requests[len(up.requests)-1].body)
+		}
+	})
+}
+
+// behind starts Sidenote before the upstream, with a policy, and returns its URL.
+func (u *claude) behind(policy string) string {
+	u.t.Helper()
+	file := written(u.t, "sidenote.yaml", fmt.Sprintf("upstream: %s/v1\nknowledge: {handbook: %q}\npolicies: {default: {%s}}\n", u.URL, handbook(u.t), policy))
+	return serve(u.t, "--config", file).data
+}
+
+// placesOf returns the roles of the messages that contain a text; system is the first of them.
+func (r *claudeRequest) placesOf(text string) (roles []string) {
+	for _, m := range append([]claudeMessage{{"system", r.System}}, r.Messages...) {
+		if strings.Contains(fmt.Sprint(m.Content), text) {
+			roles = append(roles, m.Role)
+		}
+	}
+	return roles
+}
