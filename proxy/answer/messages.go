@@ -16,7 +16,7 @@ import (
 // These are passed on unchanged and only counted.
 type messages struct {
 	checker *CitationChecker
-	last    messageEvent
+	last    citedEvent
 	first   int   // number of the first search result that is a source
 	ids     []int // ids of the sources that are search results
 	opened  bool  // first and ids are set
@@ -27,15 +27,15 @@ type messages struct {
 	sources map[int]string // lettersOf of the cited sources, by id
 }
 
-// A messageEvent is what is read of an event.
-type messageEvent struct {
+// A citedEvent is what is read of an event.
+type citedEvent struct {
 	kind  string
 	index int
-	block messageBlock // the block that begins, or the delta of one
+	block citedBlock // the block that begins, or the delta of one
 }
 
-// A messageBlock is what is read of a content block or of its delta.
-type messageBlock struct {
+// A citedBlock is what is read of a content block or of its delta.
+type citedBlock struct {
 	citationPart
 	kind      string
 	citations [][]byte // as JSON
@@ -53,7 +53,7 @@ func (f *messages) begin() {
 func (f *messages) whole(body []byte) (texts []citationPart, ok bool) {
 	f.begin()
 	r := chat.NewReader(body)
-	var blocks []messageBlock
+	var blocks []citedBlock
 	r.Members(func(name []byte) {
 		if string(name) != "content" || r.Kind() != chat.KindArray {
 			r.Value()
@@ -61,7 +61,7 @@ func (f *messages) whole(body []byte) (texts []citationPart, ok bool) {
 		}
 		ok, blocks = true, nil
 		r.Array(func(n int) {
-			var b messageBlock
+			var b citedBlock
 			b.read(&r, 0)
 			b.number = n
 			blocks = append(blocks, b)
@@ -229,13 +229,13 @@ func (f *messages) claim() {
 }
 
 // read reads an event. Offsets are offsets in data plus base. It returns false if data is not JSON.
-func (e *messageEvent) read(data []byte, base int) bool {
-	*e = messageEvent{index: -1}
+func (e *citedEvent) read(data []byte, base int) bool {
+	*e = citedEvent{index: -1}
 	r := chat.NewReader(data)
 	r.Members(func(name []byte) {
 		switch string(name) {
 		case "content_block", "delta":
-			e.block = messageBlock{}
+			e.block = citedBlock{}
 			e.block.read(&r, base)
 			return
 		}
@@ -255,7 +255,7 @@ func (e *messageEvent) read(data []byte, base int) bool {
 }
 
 // read reads a content block or the delta of one. Offsets are offsets in r's text plus base.
-func (b *messageBlock) read(r *chat.Reader, base int) {
+func (b *citedBlock) read(r *chat.Reader, base int) {
 	start := r.Next()
 	if r.Kind() != chat.KindObject {
 		r.Value()
