@@ -31,13 +31,13 @@ type messagesLoop struct {
 
 // A messagesRound is the state of one round.
 type messagesRound struct {
-	blocks []*messageBlock
-	at     map[string]*messageBlock // the last block of each index
-	passed []*messageBlock          // those that the client got, in order
-	held   []blockEvent             // events and, of a whole answer, blocks that the client gets only if no other round follows
-	tail   []blockEvent             // events from the end of the content on
-	ours   bool                     // there is a call of ours
-	theirs bool                     // the client gets a call, so no other round follows
+	blocks []*heldBlock
+	at     map[string]*heldBlock // the last block of each index
+	passed []*heldBlock          // those that the client got, in order
+	held   []blockEvent          // events and, of a whole answer, blocks that the client gets only if no other round follows
+	tail   []blockEvent          // events from the end of the content on
+	ours   bool                  // there is a call of ours
+	theirs bool                  // the client gets a call, so no other round follows
 
 	message object // a whole answer
 	raw     []byte // the same, unparsed
@@ -50,8 +50,8 @@ type messagesRound struct {
 	open    bool   // the last event was incomplete, so nothing may follow
 }
 
-// A messageBlock is a content block of a message.
-type messageBlock struct {
+// A heldBlock is a content block of a message while its pieces arrive.
+type heldBlock struct {
 	index  int    // index for the client; -1 if it has got nothing of it
 	kind   string // its type
 	begun  object // as the stream began it
@@ -112,20 +112,20 @@ func (l *messagesLoop) DiscardRound() {
 }
 
 // add returns a new block.
-func (n *messagesRound) add(number string, raw []byte) *messageBlock {
-	b := &messageBlock{index: -1}
+func (n *messagesRound) add(number string, raw []byte) *heldBlock {
+	b := &heldBlock{index: -1}
 	b.begun, _ = objectOf(clone(raw))
 	b.kind = b.begun.text("type")
 	n.blocks = append(n.blocks, b)
 	if n.at == nil {
-		n.at = map[string]*messageBlock{}
+		n.at = map[string]*heldBlock{}
 	}
 	n.at[number] = b
 	return b
 }
 
 // decide decides what becomes of a new block.
-func (l *messagesLoop) decide(b *messageBlock) {
+func (l *messagesLoop) decide(b *heldBlock) {
 	n := &l.now
 	b.ours = b.kind == blockCall && l.rules.Ours(b.begun.text("name"))
 	b.left = l.thought && b.thinks()
@@ -134,12 +134,12 @@ func (l *messagesLoop) decide(b *messageBlock) {
 }
 
 // holds reports whether the client gets a block that is not left out only later, if at all.
-func (l *messagesLoop) holds(b *messageBlock) bool {
+func (l *messagesLoop) holds(b *heldBlock) bool {
 	return l.hides() && !l.now.theirs && b.index < 0
 }
 
 // show adds a block to those that the client gets. number is the upstream's index.
-func (l *messagesLoop) show(b *messageBlock, number string) {
+func (l *messagesLoop) show(b *heldBlock, number string) {
 	if b.index >= 0 {
 		return
 	}
@@ -151,15 +151,15 @@ func (l *messagesLoop) show(b *messageBlock, number string) {
 	l.now.passed = append(l.now.passed, b)
 }
 
-func (b *messageBlock) thinks() bool { return b.kind == blockThinking || b.kind == blockRedacted }
+func (b *heldBlock) thinks() bool { return b.kind == blockThinking || b.kind == blockRedacted }
 
 // counts reports whether LoopPart counts the block.
-func (b *messageBlock) counts() bool {
+func (b *heldBlock) counts() bool {
 	return !b.thinks() && (b.kind != blockText || b.text() != "")
 }
 
 // text returns the text of a block of text.
-func (b *messageBlock) text() string {
+func (b *heldBlock) text() string {
 	if b.kind != blockText {
 		return ""
 	}
@@ -167,7 +167,7 @@ func (b *messageBlock) text() string {
 }
 
 // string returns a string member with all of its pieces.
-func (b *messageBlock) string(name string) string {
+func (b *heldBlock) string(name string) string {
 	for _, p := range b.pieces {
 		if p.name == name {
 			return p.text.String()
@@ -177,7 +177,7 @@ func (b *messageBlock) string(name string) string {
 }
 
 // says reports whether the block is output of the model other than white space.
-func (b *messageBlock) says() bool {
+func (b *heldBlock) says() bool {
 	switch b.kind {
 	case "":
 		return false
@@ -188,7 +188,7 @@ func (b *messageBlock) says() bool {
 }
 
 // join appends a delta to the block and returns the number of bytes kept.
-func (b *messageBlock) join(delta object) (kept int) {
+func (b *heldBlock) join(delta object) (kept int) {
 	for _, m := range delta {
 		switch {
 		case m.name == "type" || string(m.value) == "null":
@@ -213,7 +213,7 @@ func (b *messageBlock) join(delta object) (kept int) {
 }
 
 // piece returns the member of that name, which begins as the block did.
-func (b *messageBlock) piece(name string) *extra {
+func (b *heldBlock) piece(name string) *extra {
 	for _, p := range b.pieces {
 		if p.name == name {
 			return p
@@ -233,7 +233,7 @@ func (b *messageBlock) piece(name string) *extra {
 
 // arguments returns the input of a call as the model wrote it. Some servers write it into the event
 // that begins the block, and there some as a string.
-func (b *messageBlock) arguments() string {
+func (b *heldBlock) arguments() string {
 	if b.input.Len() > 0 {
 		return b.input.String()
 	}
@@ -241,7 +241,7 @@ func (b *messageBlock) arguments() string {
 }
 
 // json returns the block. Input that is not an object, which is refused, becomes an empty one.
-func (b *messageBlock) json() []byte {
+func (b *heldBlock) json() []byte {
 	if b.raw != nil && b.kind != blockCall {
 		return b.raw
 	}
@@ -457,4 +457,4 @@ func (l *messagesLoop) Continue(next io.Writer) error {
 }
 
 // gets reports whether the client gets a block, if not only later.
-func (l *messagesLoop) gets(b *messageBlock) bool { return !b.ours && !b.left }
+func (l *messagesLoop) gets(b *heldBlock) bool { return !b.ours && !b.left }

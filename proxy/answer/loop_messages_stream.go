@@ -20,7 +20,7 @@ type messagesStage struct {
 // A blockEvent is an event of a stream, and the block that it belongs to; nil if it belongs to none.
 type blockEvent struct {
 	loopEvent
-	block *messageBlock
+	block *heldBlock
 }
 
 // Write reads one event.
@@ -226,11 +226,11 @@ func (l *messagesLoop) Fail(next io.Writer, body []byte) error {
 		kind = "api_error"
 	}
 	fault := object{{"type", quote(kind)}, {"message", quote(o.text("message"))}}
-	return messageEvent(next, "error", object{{"error", fault.json()}})
+	return writeMessageEvent(next, "error", object{{"error", fault.json()}})
 }
 
-// messageEvent writes an event of the Messages API.
-func messageEvent(next io.Writer, name string, members object) error {
+// writeMessageEvent writes an event of the Messages API.
+func writeMessageEvent(next io.Writer, name string, members object) error {
 	if _, err := io.WriteString(next, "event: "+name+"\n"); err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (l *messagesLoop) Events(body []byte, _ bool, comment string) []byte {
 	o, _ := objectOf(body)
 	var b bytes.Buffer
 	event := func(name string, members object) {
-		_ = messageEvent(&b, name, members) // a bytes.Buffer never fails
+		_ = writeMessageEvent(&b, name, members) // a bytes.Buffer never fails
 	}
 	null := []byte("null")
 	delta := object{{"stop_reason", null}, {"stop_sequence", null}}
