@@ -379,7 +379,7 @@ func (x *exchange) fewerSources(answer *transport.Answer) (sources []byte, ok bo
 // optionalParams are the parameters that a stage can do without.
 var optionalParams = [...]string{
 	"temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "logit_bias", "seed",
-	"max_tokens", "max_completion_tokens", "max_output_tokens", "reasoning_effort", "reasoning", "verbosity", "thinking", "enable_thinking", "chat_template_kwargs",
+	"max_tokens", "max_completion_tokens", "max_output_tokens", "reasoning_effort", "reasoning", "output_config", "verbosity", "thinking", "enable_thinking", "chat_template_kwargs",
 	"stream_options", "prediction", "service_tier", "store", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 }
 
@@ -417,6 +417,8 @@ func (x *exchange) adaptStage(c *stageCall) {
 // for its own model are kept.
 func (x *exchange) mayOmit(c *stageCall, name string) bool {
 	switch {
+	case name == maxTokens && x.staging.req.API == chat.Messages: // which requires it
+		return false
 	case c.Stage.Model != "" || c.Stage.Upstream != "":
 		return true
 	case name == "temperature":

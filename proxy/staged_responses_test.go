@@ -25,8 +25,8 @@ func promptsOf(t *testing.T, requests []string) (list []string) {
 	t.Helper()
 	for _, body := range requests {
 		var request struct {
-			Instructions    json.RawMessage
-			Messages, Input []struct {
+			Instructions, System json.RawMessage
+			Messages, Input      []struct {
 				Role    string
 				Content json.RawMessage
 			}
@@ -36,6 +36,9 @@ func promptsOf(t *testing.T, requests []string) (list []string) {
 		}
 		if request.Instructions != nil { // where chat completions get a system message
 			list = append(list, "system: "+string(request.Instructions))
+		}
+		if request.System != nil {
+			list = append(list, "system: "+string(request.System))
 		}
 		for _, m := range append(request.Messages, request.Input...) {
 			list = append(list, m.Role+": "+string(m.Content))

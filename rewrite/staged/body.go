@@ -79,7 +79,7 @@ func (b *builder) name(name string) {
 // member writes a member of the client's request as it is for this stage.
 func (b *builder) member(m *member) {
 	use := b.uses[m.name]
-	if b.leavesOut(m.name) && use != list && use != modelName {
+	if b.leavesOut(m.name) && use != list && use != modelName && use != config {
 		return
 	}
 	switch use {

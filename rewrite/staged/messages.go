@@ -101,7 +101,9 @@ func joinBlocks(texts [][]byte) []byte {
 // the answer.
 func (b *builder) config(m *member) {
 	if m.kind != chat.KindObject {
-		b.add(m.name, m.value)
+		if !b.leavesOut(m.name) {
+			b.add(m.name, m.value)
+		}
 		return
 	}
 	value := []byte{'{'}
@@ -115,7 +117,7 @@ func (b *builder) config(m *member) {
 	r.Object(func(name string) {
 		v := r.Value()
 		switch {
-		case name == "format" && !b.answers(), name == "effort" && b.otherReasons():
+		case name == "format" && !b.answers(), name == "effort" && (b.otherReasons() || b.leavesOut(m.name)):
 			return
 		case name == "effort":
 			b.hasEffort = true
