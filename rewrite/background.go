@@ -103,8 +103,8 @@ func literalOf(re *syntax.Regexp) (longest string) {
 // mayEscape reports whether some JSON writer escapes r.
 func mayEscape(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\/<>&'+=`+"`", r) }
 
-// KnownApps returns the rules for the background calls of open-webui, LibreChat, opencode, Cline
-// and Continue. Each matches words that only the app's prompt has. If a user asks for a title in
+// KnownApps returns the rules for the background calls of open-webui, LibreChat, opencode, Cline,
+// Continue and Claude Code. Each matches words that only the app's prompt has. If a user asks for a title in
 // other words, the request is searched. The result must not be modified.
 var KnownApps = sync.OnceValue(func() []SkipRule {
 	pattern := func(expr string) *Pattern {
@@ -129,6 +129,11 @@ var KnownApps = sync.OnceValue(func() []SkipRule {
 		{Name: "opencode-summary", System: pattern(`^Summarize what was done in this conversation\.`)},
 		{Name: "cline-summary", User: pattern(`(?:^|\n)<explicit_instructions type="(?:summarize_task|condense)">`)},
 		{Name: "continue-title", User: pattern(`^Given the following\.\.\. please reply with a short summary that is 4-12 words`)},
+		{Name: "claude-code-title", System: pattern(`You are naming a coding session so the user can pick it out of a long list of sessions\.`)},
+		{Name: "claude-code-suggestion", User: pattern(`(?:^|\n)\[SUGGESTION MODE: Suggest what the user might`)},
+		{Name: "claude-code-recap", User: pattern(`(?:^|\n)The user stepped away and is coming back\. Recap in under`)},
+		{Name: "claude-code-summary", User: pattern(`(?:^|\n)Your task is to create a detailed summary of (?:the|this) conversation`)},
+		{Name: "claude-code-quota", User: pattern(`^quota$`), MaxTokensBelow: 2},
 		{Name: "continue-summary", User: pattern(`^Create a comprehensive summary of this conversation that captures all essential information`)},
 	}
 })

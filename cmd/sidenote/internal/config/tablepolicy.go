@@ -55,7 +55,7 @@ func policySections() []section {
 			{"fusion", "`distribution`", "How rankings are combined: `distribution` (by scores) or `rrf` (by ranks)."},
 		}},
 		{"policies.NAME.skip", "Background calls of chat apps (titles, tags, suggestions, summaries), which are relayed unchanged. A list is short for `{rules: …}`; `skip: off` switches all rules off.", []about{
-			{"known_apps", "`on`", "The built-in rules for open-webui, LibreChat, opencode, Cline and Continue; `off` leaves them out."},
+			{"known_apps", "`on`", "The built-in rules for open-webui, LibreChat, opencode, Cline, Continue and Claude Code; `off` leaves them out."},
 			{"rules", "", "More rules; a request that matches one is not searched."},
 			{"rules[].name", "", "Name of the rule, shown as `rule`."},
 			{"rules[].system_matches", "", "Regular expression (RE2) that matches the first 4 KiB of the first system or developer message."},
