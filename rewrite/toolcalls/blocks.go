@@ -366,6 +366,9 @@ func (blockForm) offer(r *OfferRequest, c *chat.Reader, name string, kind chat.K
 		r.choice = chat.Span{Start: start, End: start + len(at)}
 	case name == "output_config" && kind == chat.KindObject:
 		r.Effort = effortIn(c)
+	case name == "thread" && kind == chat.KindObject:
+		r.refuse(Stored)
+		c.Value()
 	default:
 		return false
 	}

@@ -579,6 +579,7 @@ func TestOfferToMessages(t *testing.T) {
 		{`,"tools":[` + mark + `],"tool_choice":{"type":"none"}`, "", "", toolcalls.ToolChoice},
 		{`,"tools":[` + mark + `],"tool_choice":{}`, "", "", toolcalls.ToolChoice},
 		{`,"tool_choice":{"type":"auto"}`, "", "", toolcalls.ToolChoice},
+		{`,"thread":{"type":"create"}`, "", "", toolcalls.Stored},
 		{`,"tools":{}`, "", "", toolcalls.Ambiguous},
 		{`,"thinking":{"type":"enabled","budget_tokens":1024}`, "", "", ""},
 	} {

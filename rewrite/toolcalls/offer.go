@@ -28,6 +28,7 @@ const (
 	Model       OfferReason = "model"       // according to the model table, the model refuses tools
 	Refused     OfferReason = "refused"     // the upstream refused them, now or earlier
 	Background  OfferReason = "background"  // the answer is not waited for
+	Stored      OfferReason = "stored"      // the upstream keeps the conversation, whose turns the client names
 	InText      OfferReason = "api"         // its model calls tools only in text, which is read in chat completions alone
 )
 
