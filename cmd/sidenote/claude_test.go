@@ -145,26 +145,24 @@ func (u *claude) answer(req *claudeRequest) (content []item) {
 		thought := item{"type": "thinking", "thinking": fmt.Sprintf("Thought %d.", n), "signature": fmt.Sprintf("EqQBCgIYAhI%d==", n)}
 		content, u.thought = append(content, thought), append(u.thought, thought)
 	}
-	searched := req.hasResult("16 weeks")
-	if u.searches && req.offers("search_knowledge") {
-		if !searched {
-			call("search_knowledge", item{"query": "parental leave"})
-			return content
-		}
-		if !req.hasResult("It rains in Bern.") {
-			call("search_knowledge", item{"query": "parental leave on full pay"})
-		}
+	if u.searches && req.offers("search_knowledge") && !req.hasResult("16 weeks") {
+		call("search_knowledge", item{"query": "parental leave"})
+		return content
 	}
 	file := readFile.FindStringSubmatch(fmt.Sprint(req.Messages))
 	switch {
 	case req.OutputFormat != nil || req.OutputConfig.Format != nil:
 		return append(content, item{"type": "text", "text": `{"weeks":16}`})
 	case req.hasResult("It rains in Bern."):
-	case req.offers("weather"):
-		call("weather", item{"city": "Bern"})
-		return content
-	case req.offers("Read") && file != nil:
-		call("Read", item{"file_path": file[1]})
+	case req.offers("weather"), req.offers("Read") && file != nil:
+		if u.searches && req.offers("search_knowledge") {
+			call("search_knowledge", item{"query": "parental leave on full pay"})
+		}
+		if req.offers("weather") {
+			call("weather", item{"city": "Bern"})
+		} else {
+			call("Read", item{"file_path": file[1]})
+		}
 		return content
 	}
 	return append(content, req.cited()...)

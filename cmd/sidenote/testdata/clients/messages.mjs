@@ -90,7 +90,7 @@ const clients = {
       assert.equal(text, await result.text);
     }
     const calls = (await result.steps).flatMap((s) => s.toolCalls).map((c) => ({ name: c.toolName, arguments: JSON.stringify(c.input) }));
-    return { text: await result.text, calls, tokens: (await result.totalUsage).totalTokens, cited: (await result.sources).map((s) => s.title) };
+    return { text: await result.text, calls, tokens: (await result.totalUsage).totalTokens, cited: citedIn({ content: (await result.content).map((p) => p.providerMetadata?.anthropic ?? {}) }) };
   },
 };
 
