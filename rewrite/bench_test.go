@@ -47,12 +47,18 @@ func asResponses(body []byte) []byte {
 	return bytes.Replace(bytes.Replace(body, []byte(`"messages":[{"role":"system","content":`), []byte(`"instructions":`), 1), []byte(`"},`), []byte(`","input":[`), 1)
 }
 
+// asMessages returns a chat as a request of the Messages API.
+func asMessages(body []byte) []byte {
+	return bytes.Replace(bytes.Replace(body, []byte(`"messages":[{"role":"system","content":`), []byte(`"max_tokens":1024,"system":`), 1), []byte(`"},`), []byte(`","messages":[`), 1)
+}
+
 // BenchmarkRewrite is the rewrite alone: it parses, fits and edits into a reused buffer; the
 // retriever's results and the token counts are in memory.
 func BenchmarkRewrite(b *testing.B) {
 	for _, kb := range []int{1, 20, 200} {
 		benchmarkRewrite(b, fmt.Sprintf("%dKB", kb), chat.Completions, chatOf(kb<<10))
 		benchmarkRewrite(b, fmt.Sprintf("%dKB/responses", kb), chat.Responses, asResponses(chatOf(kb<<10)))
+		benchmarkRewrite(b, fmt.Sprintf("%dKB/messages", kb), chat.Messages, asMessages(chatOf(kb<<10)))
 	}
 }
 

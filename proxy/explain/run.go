@@ -29,8 +29,8 @@ type DryRunRequest struct {
 	SkipHelpers   bool // skip planner, reranker and grader, which cost money
 }
 
-// chatPath is the path used to select overrides.
-const chatPath = "/v1/chat/completions"
+// paths are the paths used to select overrides, by API.
+var paths = [...]string{chat.Completions: "/v1/chat/completions", chat.Responses: "/v1/responses", chat.Messages: "/v1/messages"}
 
 // Run says what would happen to a request. An error is the one that the client would get, or says
 // that the tenant's filter depends on the caller's token.
@@ -43,7 +43,7 @@ func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, err
 	if err := r.Policy.Models.Allow(req.Model); err != nil {
 		return DryRunResult{}, err
 	}
-	of, err := r.Policy.ForChat(chatPath, req)
+	of, err := r.Policy.ForChat(paths[req.API], req)
 	if err != nil {
 		return DryRunResult{}, err
 	}

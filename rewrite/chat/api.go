@@ -1,5 +1,7 @@
 package chat
 
+import "bytes"
+
 // An API is a protocol in which applications ask models for answers.
 type API byte
 
@@ -77,7 +79,8 @@ func (a API) isText(part string) bool {
 func (a API) Parse(body []byte) (*Request, error) { return new(Parser).Parse(a, body) }
 
 // APIOf returns the API that a request body is most likely of: Responses if it has input and no
-// messages, Messages if it has messages and a member that only that API has.
+// messages, Messages if it has messages and a member that only that API has, or results or schemas of
+// tools in its form.
 func APIOf(body []byte) API {
 	var messages, input, anthropic bool
 	r := NewReader(body)
@@ -90,7 +93,8 @@ func APIOf(body []byte) API {
 		case "system", "thinking", "stop_sequences", "cache_control", "anthropic_version", "mcp_servers":
 			anthropic = true
 		}
-		r.Value()
+		value := r.Value()
+		anthropic = anthropic || bytes.Contains(value, []byte(`"tool_use_id"`)) || bytes.Contains(value, []byte(`"input_schema"`))
 	})
 	switch {
 	case messages && anthropic:
