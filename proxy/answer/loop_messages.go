@@ -55,11 +55,14 @@ type heldBlock struct {
 	index  int    // index for the client; -1 if it has got nothing of it
 	kind   string // its type
 	begun  object // as the stream began it
-	pieces []*extra
-	input  strings.Builder // pieces of the input of a call
-	raw    []byte          // the block, of a whole answer
-	ours   bool            // a call of ours
-	left   bool            // thinking that is left out
+
+	pieces    []*extra
+	citations [][]byte
+	input     strings.Builder // of a call
+
+	raw  []byte // the block, of a whole answer
+	ours bool   // a call of ours
+	left bool   // thinking that is left out
 }
 
 // The types of blocks that are read.
@@ -92,11 +95,12 @@ func (l *messagesLoop) Begin(last bool) {
 
 // ClientText implements Loop.
 func (l *messagesLoop) ClientText() string {
-	text := l.text.String()
+	var text strings.Builder
+	text.WriteString(l.text.String())
 	for _, b := range l.now.passed {
-		text += b.text()
+		text.WriteString(b.text())
 	}
-	return text
+	return text.String()
 }
 
 // Responses implements Loop.
@@ -198,8 +202,7 @@ func (b *heldBlock) join(delta object) (kept int) {
 			kept += len(piece)
 		case m.name == "citation":
 			kept += len(m.value)
-			p := b.piece("citations")
-			p.raw = list(append(elementsOf(p.raw), clone(m.value)))
+			b.citations = append(b.citations, clone(m.value))
 		case m.value[0] == '"':
 			piece := textOf(m.value)
 			b.piece(m.name).text.WriteString(piece)
@@ -248,6 +251,9 @@ func (b *heldBlock) json() []byte {
 	o := slices.Clone(b.begun)
 	for _, p := range b.pieces {
 		o.set(p.name, p.json())
+	}
+	if b.citations != nil {
+		o.set("citations", list(append(elementsOf(o.get("citations")), b.citations...)))
 	}
 	if b.kind != blockCall && b.input.Len() == 0 {
 		return o.json()

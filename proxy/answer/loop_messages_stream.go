@@ -104,6 +104,7 @@ func (s *messagesStage) readBlock(e *blockEvent, kind string) error {
 	case kind == "content_block_start":
 		e.block = n.add(number, e.data.get("content_block"))
 		s.decide(e.block)
+		n.said = n.said || e.block.says()
 		kept = len(e.event)
 	case kind == "content_block_delta" && e.block == nil:
 		e.block = n.add(number, kindOfDelta(delta.text("type")))
@@ -112,9 +113,9 @@ func (s *messagesStage) readBlock(e *blockEvent, kind string) error {
 		return nil
 	}
 	if kind == "content_block_delta" {
+		n.said = n.said || strings.TrimSpace(delta.text("text")+delta.text("thinking")) != ""
 		kept += e.block.join(delta)
 	}
-	n.said = n.said || e.block.says()
 	return s.take(kept)
 }
 

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/proxy/answer"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/rewrite/chat"
 )
 
@@ -217,99 +218,21 @@ type clientMessage struct {
 			Searches int `json:"web_search_requests"`
 		} `json:"server_tool_use"`
 	}
-	starts, ends, errors int
-	vendor               string
+	starts, ends int
 }
 
-// readMessage joins a stream as Anthropic's SDKs do, and checks the order of its events: the start,
-// blocks one after the other, and the end.
+// readMessage reads the client's stream.
 func readMessage(stream string) (m clientMessage, err error) {
-	stream = strings.TrimPrefix(strings.ReplaceAll(stream, "\r\n", "\n"), answer.MarkEvents)
-	open, input := false, ""
-	stopped := func() {
-		if last := len(m.Content) - 1; open && input != "" {
-			m.Content[last].Input = json.RawMessage(input)
-		}
-		open, input = false, ""
+	joined, err := answertest.JoinMessage(stream)
+	if err != nil {
+		return m, err
 	}
-	for _, text := range strings.SplitAfter(stream, "\n\n") {
-		data, _ := answer.Data([]byte(text))
-		if data == nil || string(bytes.TrimSpace(data)) == "[DONE]" {
-			continue
-		}
-		var e struct {
-			Type    string
-			Message json.RawMessage
-			Index   *int
-			Block   *writtenBlock `json:"content_block"`
-			Delta   struct {
-				Text      string
-				Thinking  string
-				Signature string
-				Partial   string          `json:"partial_json"`
-				Citation  json.RawMessage `json:"citation"`
-				Stop      string          `json:"stop_reason"`
-			}
-			Usage    json.RawMessage
-			Sidenote json.RawMessage
-		}
-		if err := json.Unmarshal(data, &e); err != nil {
-			return m, fmt.Errorf("%w: %q", err, text)
-		}
-		if m.starts == 0 && e.Type != "message_start" && e.Type != "ping" && e.Type != "error" {
-			return m, fmt.Errorf("%s before the start", e.Type)
-		}
-		if m.Stop != "" && strings.HasPrefix(e.Type, "content_block_") {
-			return m, fmt.Errorf("%s after the end", e.Type)
-		}
-		last := len(m.Content) - 1
-		if strings.HasPrefix(e.Type, "content_block_") && e.Index != nil && (*e.Index != last && e.Type != "content_block_start" || e.Type == "content_block_start" && *e.Index != last+1) {
-			return m, fmt.Errorf("%s with index %d after %d blocks", e.Type, *e.Index, len(m.Content))
-		}
-		switch e.Type {
-		case "message_start":
-			m.starts++
-			err = json.Unmarshal(e.Message, &m)
-		case "content_block_start":
-			stopped()
-			m.Content, open = append(m.Content, *e.Block), true
-		case "content_block_delta":
-			b := &m.Content[last]
-			if b.Text != nil {
-				text := *b.Text + e.Delta.Text
-				b.Text = &text
-			}
-			if b.Thinking != nil {
-				text := *b.Thinking + e.Delta.Thinking
-				b.Thinking = &text
-			}
-			b.Signature += e.Delta.Signature
-			input += e.Delta.Partial
-			if e.Delta.Citation != nil {
-				b.Citations = append(bytes.TrimSuffix(b.Citations, []byte("]")), e.Delta.Citation...)
-				b.Citations = append(bytes.Replace(b.Citations, []byte("}{"), []byte("},{"), 1), ']')
-			}
-		case "content_block_stop":
-			stopped()
-		case "message_delta":
-			if e.Delta.Stop != "" {
-				m.Stop = e.Delta.Stop
-			}
-			if e.Usage != nil {
-				err = json.Unmarshal(e.Usage, &m.Usage)
-			}
-			m.vendor = string(e.Sidenote)
-		case "message_stop":
-			m.ends++
-		case "error":
-			m.errors++
-		}
-		if err != nil {
-			return m, fmt.Errorf("%w: %q", err, text)
-		}
+	raw, err := json.Marshal(joined.Message)
+	if err != nil {
+		return m, err
 	}
-	stopped()
-	return m, nil
+	m.starts, m.ends = joined.Starts, joined.Ends
+	return m, json.Unmarshal(raw, &m)
 }
 
 // clientGets returns the blocks of a round that the client gets.
@@ -522,9 +445,15 @@ func checkTurn(t *rapid.T, turn answer.LoopTurn, blocks []writtenBlock) {
 	}
 }
 
+// blocksJSON returns blocks in a form in which equal ones have equal texts.
 func blocksJSON(list []writtenBlock) (all []string) {
 	for i := range list {
-		all = append(all, list[i].json())
+		var v any
+		if err := json.Unmarshal([]byte(list[i].json()), &v); err != nil {
+			panic(err)
+		}
+		raw, _ := json.Marshal(v)
+		all = append(all, string(raw))
 	}
 	return all
 }
@@ -538,4 +467,321 @@ func withoutPings(stream string) string {
 		}
 	}
 	return b.String()
+}
+
+// messageStream returns a stream with one block of each of the given ones.
+func messageStream(stop string, blocks ...string) string {
+	var b strings.Builder
+	b.WriteString(`data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],"usage":{"input_tokens":3,"output_tokens":1}}}` + "\n\n")
+	for n, block := range blocks {
+		fmt.Fprintf(&b, "data: {\"type\":\"content_block_start\",\"index\":%d,\"content_block\":%s}\n\ndata: {\"type\":\"content_block_stop\",\"index\":%d}\n\n", n, block, n)
+	}
+	fmt.Fprintf(&b, "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":%q},\"usage\":{\"output_tokens\":5}}\n\ndata: {\"type\":\"message_stop\"}\n\n", stop)
+	return b.String()
+}
+
+const ourUse = `{"type":"tool_use","id":"o","name":"search_knowledge","input":{"query":"x"}}`
+
+// readRound reads a stream as a round of a loop and returns what the client gets before its end.
+func readRound(t testing.TB, l answer.Loop, last bool, stream string) (turn answer.LoopTurn, out *bytes.Buffer) {
+	t.Helper()
+	l.Begin(last)
+	out = new(bytes.Buffer)
+	var splitter answer.Splitter
+	splitter.Reset(true, out, l.Stage)
+	if _, err := splitter.Write([]byte(stream)); err != nil {
+		t.Fatal(err)
+	}
+	if err := splitter.Close(); err != nil {
+		t.Fatal(err)
+	}
+	turn, err := l.EndStream(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn, out
+}
+
+// An answer that is cut short or paused does not continue, whatever it calls.
+func TestMessagesThatDoNotContinue(t *testing.T) {
+	for stop, finish := range map[string]string{"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter", "pause_turn": "pause_turn"} {
+		l := answer.NewLoop(messagesRules(false))
+		turn, out := readRound(t, l, false, messageStream(stop, ourUse))
+		if turn.Continues() || turn.Finish != finish || !turn.Ended || len(turn.OurCalls) != 1 {
+			t.Errorf("%s: %+v", stop, turn)
+		}
+		if err := l.Finish(out, nil, ""); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := readMessage(out.String()); err != nil || m.Stop != stop || len(m.Content) != 0 {
+			t.Errorf("%s: %v in %s", stop, err, out)
+		}
+	}
+	l := answer.NewLoop(messagesRules(false))
+	if turn, _ := readRound(t, l, false, strings.Replace(messageStream("tool_use", ourUse), "data: {\"type\":\"message_stop\"}\n\n", `data: {"type":"error","error":{"type":"api_error","message":"x"}}`+"\n\n", 1)); turn.Ended {
+		t.Error("an answer with an error ended")
+	}
+}
+
+// Servers that give the input of a call as a string, no id, or a stop reason without calls are
+// understood.
+func TestOddCallsOfMessages(t *testing.T) {
+	for block, want := range map[string]string{
+		ourUse: `{"query":"x"}`,
+		strings.Replace(ourUse, `{"query":"x"}`, `"{\"query\":\"x\"}"`, 1): `{"query":"x"}`,
+		strings.Replace(ourUse, `{"query":"x"}`, `""`, 1):                  `{}`,
+		strings.Replace(ourUse, `{"query":"x"}`, `null`, 1):                `{}`,
+		strings.Replace(ourUse, `{"query":"x"}`, `[1]`, 1):                 `{}`,
+		strings.Replace(ourUse, `"id":"o",`, "", 1):                        `{"query":"x"}`,
+	} {
+		for _, stream := range []bool{true, false} {
+			l := answer.NewLoop(messagesRules(false))
+			var turn answer.LoopTurn
+			if stream {
+				turn, _ = readRound(t, l, false, messageStream("end_turn", block))
+			} else {
+				l.Begin(false)
+				turn, _ = l.EndWhole([]byte(`{"content":[` + block + `]}`))
+			}
+			var m struct {
+				Content []struct {
+					ID    string
+					Input json.RawMessage
+				}
+			}
+			if err := json.Unmarshal(turn.Messages()[0], &m); err != nil || !turn.Continues() {
+				t.Fatalf("%s: %v, continues %v", block, err, turn.Continues())
+			}
+			if got := m.Content[0]; string(got.Input) != want || got.ID == "" || got.ID != turn.OurCalls[0].ID {
+				t.Errorf("stream %v, %s went up as %s", stream, block, turn.Messages()[0])
+			}
+		}
+	}
+}
+
+// Blocks that are not announced are passed on, as is everything unknown.
+func TestUnannouncedBlocks(t *testing.T) {
+	const stream = `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}` + "\n\n" +
+		`data: {"type":"content_block_delta","index":1,"delta":{"type":"thinking_delta","thinking":"hm"}}` + "\n\n" +
+		`data: {"type":"x_new","index":7}` + "\n\ndata: no JSON\n\n" + `data: {"type":"content_block_stop","index":9}` + "\n\n" +
+		`data: {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{}"}}` + "\n\n" +
+		`data: {"type":"message_stop"}` + "\n\n"
+	for _, hide := range []bool{false, true} {
+		l := answer.NewLoop(messagesRules(hide))
+		turn, out := readRound(t, l, false, stream)
+		if turn.Text != "Hi" || !turn.Ended || len(turn.ClientCalls) != 1 || !l.HasOutput() {
+			t.Errorf("%+v", turn)
+		}
+		if err := l.Finish(out, nil, ""); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != stream && !hide || len(out.String()) != len(stream) {
+			t.Errorf("hide %v: it became %s", hide, out)
+		}
+	}
+}
+
+// The member "sidenote" and the comment come near the end. Errors have Anthropic's form.
+func TestEndsOfMessages(t *testing.T) {
+	l := answer.NewLoop(messagesRules(false))
+	_, out := readRound(t, l, true, messageStream("end_turn", `{"type":"text","text":"Hi"}`))
+	if err := l.Finish(out, json.RawMessage(`{"a":1}`), "done"); err != nil {
+		t.Fatal(err)
+	}
+	if j, err := answertest.JoinMessage(out.String()); err != nil || j.Ends != 1 || !cmp.Equal(j.Vendor, any(map[string]any{"a": 1.0})) || !strings.Contains(out.String(), "\n\n: done\n\ndata: {\"type\":\"message_delta\"") {
+		t.Errorf("%v, %v: %s", j.Vendor, err, out)
+	}
+	body, changed := wholeLoop(t, `{"content":[{"type":"text","text":"Hi"}]}`).Whole(nil, json.RawMessage(`{"a":1}`))
+	if want := `{"content":[{"type":"text","text":"Hi"}],"sidenote":{"a":1}}`; string(body) != want || !changed {
+		t.Errorf("%s, want %s", body, want)
+	}
+	for body, want := range map[string]string{
+		`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`:    `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`,
+		`{"error":{"type":"server_error","message":"x","param":null,"code":"not_sent"}}`: `{"type":"error","error":{"type":"api_error","message":"x"}}`,
+		`<html>`: `{"type":"error","error":{"type":"api_error","message":"The answer broke off between two calls; try again."}}`,
+	} {
+		out.Reset()
+		if err := l.Fail(out, []byte(body)); err != nil || out.String() != "event: error\ndata: "+want+"\n\n" {
+			t.Errorf("%s became %s, %v", body, out, err)
+		}
+	}
+}
+
+// wholeLoop returns a loop that has read a whole answer in its only round.
+func wholeLoop(t testing.TB, body string) answer.Loop {
+	t.Helper()
+	l := answer.NewLoop(messagesRules(false))
+	l.Begin(true)
+	if _, ok := l.EndWhole([]byte(body)); !ok {
+		t.Fatalf("not an answer: %s", body)
+	}
+	return l
+}
+
+// Other bodies are no answers.
+func TestNoMessages(t *testing.T) {
+	for _, body := range []string{``, `7`, `{}`, `{"content":null}`, `{"content":"x"}`, `{"type":"error","error":{},"content":[]}`, `{"input_tokens":7}`, `{"content":[`} {
+		l := answer.NewLoop(messagesRules(false))
+		l.Begin(false)
+		if _, ok := l.EndWhole([]byte(body)); ok {
+			t.Errorf("%s is an answer", body)
+		}
+	}
+}
+
+// A whole answer becomes a stream from which clients read the same.
+func TestEventsOfMessages(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var blocks []writtenBlock
+		for n, kind := range rapid.SliceOfN(rapid.SampledFrom(anyBlocks), 0, 5).Draw(t, "blocks") {
+			blocks = append(blocks, drawWritten(t, kind, fmt.Sprint("id", n)))
+		}
+		body := wholeOf(1, blocks, rapid.SampledFrom(stops).Draw(t, "stop"))
+		stream := string(answer.NewLoop(messagesRules(false)).Events([]byte(body), true, "done"))
+		var want, got clientMessage
+		if err := json.Unmarshal([]byte(body), &want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readMessage(stream)
+		if err != nil || got.starts != 1 || got.ends != 1 || !strings.Contains(stream, ": done\n\n") {
+			t.Fatalf("%v in %s", err, stream)
+		}
+		if diff := cmp.Diff(blocksJSON(want.Content), blocksJSON(got.Content)); diff != "" || got.Stop != want.Stop || got.Usage != want.Usage || got.ID != want.ID {
+			t.Fatalf("%s\n%s\n%s", diff, body, stream)
+		}
+	})
+}
+
+// A round that is discarded leaves nothing but its usage, and an earlier answer can be replayed.
+func TestDiscardedMessages(t *testing.T) {
+	l := answer.NewLoop(messagesRules(true))
+	if _, out := readRound(t, l, true, messageStream("end_turn", `{"type":"text","text":" \n"}`)); l.HasOutput() || out.Len() == 0 {
+		t.Errorf("white space is output: %s", out)
+	}
+	l.DiscardRound()
+	_, out := readRound(t, l, true, messageStream("end_turn", `{"type":"text","text":"Hi"}`))
+	if err := l.Finish(out, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := readMessage(out.String()); err != nil || m.Usage.Input != 6 || m.Usage.Output != 10 || len(m.Content) != 1 || l.ClientText() != "Hi" {
+		t.Errorf("%+v, %v: %s", m, err, out)
+	}
+	l.DiscardRound()
+	body := l.ReplayWhole([]byte(`{"content":[{"type":"text","text":"Draft"}],"usage":{"input_tokens":3,"output_tokens":5}}`))
+	if want := `{"content":[{"type":"text","text":"Draft"}],"usage":{"input_tokens":6,"output_tokens":10}}`; string(body) != want {
+		t.Errorf("%s, want %s", body, want)
+	}
+}
+
+// All that a stream makes the loop keep is taken from its memory.
+func TestMessagesTakeMemory(t *testing.T) {
+	text := strings.Repeat("x", 1<<20)
+	for name, event := range map[string]string{
+		"a block":  `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"` + text + `"}}`,
+		"text":     `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + text + `"}}`,
+		"input":    `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"` + text + `"}}`,
+		"citation": `{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"x":"` + text + `"}}}`,
+		"the end":  `{"type":"message_delta","delta":{"stop_reason":"` + text + `"}}`,
+		"no JSON":  `[DONE]` + text,
+	} {
+		taken := 0
+		r := messagesRules(false)
+		r.Take = func(n int) bool {
+			taken += n
+			return taken < 32<<20
+		}
+		l := answer.NewLoop(r)
+		l.Begin(false)
+		stage := l.Stage(new(bytes.Buffer))
+		var err error
+		for range 64 { // 64 MB
+			if _, err = stage.Write([]byte("data: " + event + "\n\n")); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, answer.ErrNoLoopRoom) || taken < len(text) {
+			t.Errorf("%s: %d bytes are taken, %v", name, taken, err)
+		}
+	}
+}
+
+// Answers with very many blocks or pieces are read in linear time; in quadratic time they would take
+// minutes.
+func TestManyBlocks(t *testing.T) {
+	const n = 20_000
+	for _, hide := range []bool{false, true} {
+		for name, block := range map[string]string{
+			"texts": `{"type":"text","text":"0123456789012345678901234567890123456789"}`, "ours": ourUse, "thinking": `{"type":"thinking","thinking":"x"}`, "spaces": `{"type":"text","text":" "}`,
+		} {
+			l := answer.NewLoop(messagesRules(hide))
+			turn, out := readRound(t, l, false, messageStream("tool_use", slices.Repeat([]string{block}, n)...))
+			turn.Messages()
+			turn.Unseen()
+			if err := l.Finish(out, nil, ""); err != nil {
+				t.Fatal(name, err)
+			}
+			l.Begin(true)
+			l.ClientText()
+			w := answer.NewLoop(messagesRules(hide))
+			w.Begin(false)
+			whole, _ := w.EndWhole([]byte(`{"content":[` + strings.Repeat(block+",", n-1) + block + `]}`))
+			w.Whole(&whole, nil)
+		}
+	}
+	for _, delta := range []string{`{"type":"text_delta","text":" "}`, `{"type":"citations_delta","citation":{}}`, `{"type":"input_json_delta","partial_json":" "}`, `{"type":"x","a":"b","c":{}}`} {
+		l := answer.NewLoop(messagesRules(false))
+		readRound(t, l, false, strings.Repeat(`data: {"type":"content_block_delta","index":0,"delta":`+delta+"}\n\n", n))
+	}
+}
+
+// Any input is handled: what goes back up and what the client gets of a whole answer is JSON.
+func FuzzMessagesLoop(f *testing.F) {
+	f.Add([]byte(messageStream("tool_use", ourUse)), uint8(3), true)
+	f.Add([]byte("event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":\"a\",\"content_block\":7}\n\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\"}}\r\n\r\ndata: {\"type\":\"message_delta\",\"delta\":7,\"usage\":7}\n\ndata: [DONE]"), uint8(0), false)
+	f.Add([]byte(`{"type":"message","content":[{"type":"thinking"},`+ourUse+`,7,null,{"type":"text","text":"x"}],"stop_reason":"tool_use","usage":7}`), uint8(9), false)
+	f.Fuzz(func(t *testing.T, stream []byte, size uint8, hide bool) {
+		l := answer.NewLoop(messagesRules(hide))
+		var out bytes.Buffer
+		var splitter answer.Splitter
+		for _, last := range []bool{false, true} {
+			l.Begin(last)
+			splitter.Reset(true, &out, l.Stage)
+			for piece := range slices.Chunk(stream, int(size)+1) {
+				if _, err := splitter.Write(piece); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := splitter.Close(); err != nil {
+				t.Fatal(err)
+			}
+			turn, err := l.EndStream(&out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkItems(t, turn)
+			if !last && turn.Ended && turn.Continues() {
+				if err := l.Continue(&out); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if err := l.Finish(&out, nil, "c"); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		l = answer.NewLoop(messagesRules(hide))
+		l.Begin(false)
+		if turn, ok := l.EndWhole(slices.Clone(stream)); ok {
+			checkItems(t, turn)
+			body, changed := l.Whole(&turn, nil)
+			if !json.Valid(body) && json.Valid(stream) {
+				t.Errorf("%s became %s", stream, body)
+			}
+			if len(turn.OurCalls) == 0 && (changed || !bytes.Equal(body, stream)) {
+				t.Errorf("%s became %s", stream, body)
+			}
+			l.Events(body, true, "c")
+		}
+	})
 }

@@ -24,7 +24,8 @@ type Upstream struct {
 	t        TB
 	dialogue Dialogue
 	habit    Habit
-	items    ItemHabit // of the Responses API
+	items    ItemHabit   // of the Responses API
+	blocks   *BlockHabit // of the Messages API; nil for others
 	waiting  chan struct{}
 	left     chan struct{}
 
@@ -52,6 +53,12 @@ func Start(t TB, d Dialogue, h Habit) *Upstream {
 func StartResponses(t TB, d Dialogue, h ItemHabit) *Upstream {
 	t.Helper()
 	return start(t, &Upstream{t: t, dialogue: d, items: h, kept: map[string][]json.RawMessage{}})
+}
+
+// StartMessages is Start for an upstream of the Messages API.
+func StartMessages(t TB, d Dialogue, h BlockHabit) *Upstream {
+	t.Helper()
+	return start(t, &Upstream{t: t, dialogue: d, blocks: &h})
 }
 
 func start(t TB, u *Upstream) *Upstream {
@@ -104,6 +111,8 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 	case u.kept != nil:
 		err = u.keep(n, body)
+	case u.blocks != nil:
+		err = toolcallstest.CheckMessages(body)
 	default:
 		err = toolcallstest.Check(body)
 	}
@@ -118,7 +127,11 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := u.dialogue.Answers[n-1]
 	s := sending{a, u.habit, n, request.Model}
 	events, whole := func() [][]byte { return s.events(request.StreamOptions.IncludeUsage) }, s.whole
-	if u.kept != nil {
+	switch {
+	case u.blocks != nil:
+		s := messaging{Answer: a, habit: *u.blocks, n: n, model: request.Model}
+		events, whole = s.events, s.whole
+	case u.kept != nil:
 		s := responding{Answer: a, habit: u.items, n: n, model: request.Model}
 		events, whole = s.events, s.whole
 	}
