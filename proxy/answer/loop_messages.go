@@ -52,9 +52,9 @@ type messagesRound struct {
 
 // A heldBlock is a content block of a message while its pieces arrive.
 type heldBlock struct {
-	index  int    // index for the client; -1 if it has got nothing of it
-	kind   string // its type
-	begun  object // as the stream began it
+	index int    // index for the client; -1 if it has got nothing of it
+	kind  string // its type
+	begun object // as the stream began it
 
 	pieces    []*extra
 	citations [][]byte
