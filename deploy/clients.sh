@@ -10,7 +10,8 @@
 #               their requests with sources and otherwise unchanged; and those whose model searches with
 #               tools of ours, too
 #   messages    likewise the SDKs of Anthropic with their tool runners, langchain-anthropic, pydantic-ai,
-#               the AI SDK of Vercel and Claude Code, also with sources that are search results
+#               the AI SDK of Vercel and Claude Code, also with sources that are search results and in
+#               stages
 #
 #   deploy/clients.sh               installs them in $XDG_CACHE_HOME/sidenote-clients
 #   deploy/clients.sh --no-install  with those that are there
@@ -45,4 +46,4 @@ for name in sys.argv[1:]: print("Python:", name, m.version(name))' "${of_python[
 for name in "${of_node[@]}"; do
   node -p '"JavaScript: " + process.argv[1] + " " + require(process.argv[2]).version' "$name" "$CLIENTS/node_modules/$name/package.json"
 done
-exec go test -count=1 -run '^TestClients(Staged|Responses(Tools)?|Messages(Tools|SearchResults)?)?$' ./cmd/sidenote
+exec go test -count=1 -run '^TestClients(Staged|Responses(Tools)?|Messages(Tools|SearchResults|Staged)?)?$' ./cmd/sidenote

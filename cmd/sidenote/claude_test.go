@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sidenote/rewrite/toolcalls/toolcallstest"
 )
 
 // A claude is a model behind the Messages API that records requests. It thinks if it is asked to, calls
@@ -42,9 +44,12 @@ type claudeRequest struct {
 	Stream    bool
 	System    any
 	Messages  []claudeMessage
-	Tools     []struct{ Name string }
-	Thinking  struct{ Type string }
-	Thread    struct {
+	Mark      any `json:"cache_control"`
+	Tools     []claudeTool
+	Thinking  struct {
+		Type string `json:"type"`
+	}
+	Thread struct {
 		Type     string
 		Previous string `json:"previous_message_id"`
 	}
@@ -54,9 +59,14 @@ type claudeRequest struct {
 	} `json:"output_config"`
 }
 
+type claudeTool struct {
+	Name string `json:"name"`
+	Mark any    `json:"cache_control"`
+}
+
 type claudeMessage struct {
-	Role    string
-	Content any
+	Role    string `json:"role"`
+	Content any    `json:"content"`
 }
 
 // blocks returns the blocks of the content; a string is none.
@@ -170,7 +180,7 @@ func (u *claude) answer(req *claudeRequest) (content []item) {
 
 // offers reports whether a tool is offered.
 func (r *claudeRequest) offers(tool string) bool {
-	return slices.ContainsFunc(r.Tools, func(t struct{ Name string }) bool { return t.Name == tool })
+	return slices.ContainsFunc(r.Tools, func(t claudeTool) bool { return t.Name == tool })
 }
 
 // hasResult reports whether a result of a tool contains a text.
@@ -207,90 +217,32 @@ func (r *claudeRequest) cited() []item {
 	return []item{{"type": "text", "text": rainyAnswer.Text}}
 }
 
-// check returns an error for the first rule of the API that a request breaks.
+// check returns an error for the first rule of the API that a request breaks. The thinking in the
+// latest message of the model must be as it was said.
 func (r *claudeRequest) check(thought []item) error {
-	if len(r.Messages) == 0 || r.Messages[0].Role != "user" {
-		return fmt.Errorf("messages: the first must be the user's")
+	whole := item{"max_tokens": 1, "tools": r.Tools, "messages": r.Messages, "thinking": r.Thinking, "cache_control": r.Mark}
+	if r.System != nil {
+		whole["system"] = r.System
 	}
-	system := claudeMessage{"system", r.System}
-	marks := 0
-	for _, block := range system.blocks() {
-		if block["type"] != "text" || block["text"] == "" {
-			return fmt.Errorf("system: text content blocks must be non-empty")
-		}
-		marks += marksIn(block)
+	body, err := json.Marshal(whole)
+	if err == nil {
+		err = toolcallstest.CheckMessages(body)
 	}
-	waiting := map[any]bool{}
-	last := -1 // the index of the last message of the model
-	for i := range r.Messages {
-		m := &r.Messages[i]
-		if !slices.Contains([]string{"user", "assistant", "system"}, m.Role) {
-			return fmt.Errorf("messages.%d: role %q", i, m.Role)
+	if err != nil {
+		return err
+	}
+	for _, m := range slices.Backward(r.Messages) {
+		if m.Role != "assistant" {
+			continue
 		}
-		if m.Content == nil || m.Content == "" {
-			return fmt.Errorf("messages.%d: content is empty", i)
-		}
-		if m.Role == "assistant" {
-			last = i
-		}
-		list := m.blocks()
-		for n, block := range list {
-			marks += marksIn(block)
-			switch kind := block["type"]; {
-			case kind == "text" && block["text"] == "":
-				return fmt.Errorf("messages.%d.content.%d: text content blocks must be non-empty", i, n)
-			case kind == "thinking" && block["cache_control"] != nil:
-				return fmt.Errorf("messages.%d.content.%d: thinking with cache_control", i, n)
-			case (kind == "thinking" || kind == "tool_use") != (m.Role == "assistant") && (kind != "text" || block["citations"] != nil):
-				return fmt.Errorf("messages.%d.content.%d: %v of the role %s", i, n, kind, m.Role)
-			case kind == "tool_result" && !waiting[block["tool_use_id"]]:
-				return fmt.Errorf("messages.%d.content.%d: unexpected tool_use_id %v, or behind other content", i, n, block["tool_use_id"])
-			}
-			if block["type"] == "tool_result" {
-				delete(waiting, block["tool_use_id"])
-			} else if len(waiting) > 0 {
-				break
+		for n, block := range m.blocks() {
+			if block["type"] == "thinking" && !slices.ContainsFunc(thought, func(t item) bool { return reflect.DeepEqual(t, block) }) {
+				return fmt.Errorf("content.%d: thinking blocks in the latest assistant message cannot be modified", n)
 			}
 		}
-		if len(waiting) > 0 {
-			return fmt.Errorf("messages.%d: tool_use ids were found without tool_result blocks immediately after: %v", i, waiting)
-		}
-		for _, block := range list {
-			if block["type"] == "tool_use" {
-				waiting[block["id"]] = true
-			}
-		}
-	}
-	for _, tool := range r.Tools {
-		if n := slices.IndexFunc(r.Tools, func(t struct{ Name string }) bool { return t == tool }); r.Tools[n] != tool {
-			return fmt.Errorf("tools: %q stands twice", tool.Name)
-		}
-	}
-	if len(waiting) > 0 || marks > 4 {
-		return fmt.Errorf("%d calls without results at the end, %d blocks with cache_control", len(waiting), marks)
-	}
-	if last < 0 {
-		return nil
-	}
-	for n, block := range r.Messages[last].blocks() {
-		if block["type"] == "thinking" && !slices.ContainsFunc(thought, func(t item) bool { return reflect.DeepEqual(t, block) }) {
-			return fmt.Errorf("messages.%d.content.%d: thinking blocks in the latest assistant message cannot be modified", last, n)
-		}
+		break
 	}
 	return nil
-}
-
-// marksIn counts the marks of a prompt cache in a block.
-func marksIn(block item) int {
-	n := 0
-	if block["cache_control"] != nil {
-		n++
-	}
-	nested := claudeMessage{Content: block["content"]}
-	for _, one := range nested.blocks() {
-		n += marksIn(one)
-	}
-	return n
 }
 
 func refuseMessage(w http.ResponseWriter, status int, kind, message string) {

@@ -35,7 +35,7 @@ var messagesClients = map[string][]messagesClient{
 		{"runner", bothWaysOfAsking, rainyAnswer, 2, true, true},
 		{"parsed", bothWaysOfAsking, parsedAnswer, 1, true, false},
 		{"langchain", bothWaysOfAsking, rainyAnswer, 2, true, false},
-		{"pydantic-ai", bothWaysOfAsking, rainyAnswer, 2, true, false},
+		{"pydantic-ai", bothWaysOfAsking, rainyAnswer, 2, false, false},
 		{"claude-code", []string{"stream"}, readAnswer, 2, false, false},
 		{"claude-code-plain", []string{"stream"}, plainAnswer, 1, false, false},
 	},
@@ -161,6 +161,33 @@ func TestClientsMessagesTools(t *testing.T) {
 		last := up.asked[len(up.asked)-1]
 		if len(up.requests) != c.requests+rounds || last.hasResult("16 weeks") != (rounds > 0) {
 			t.Errorf("%d requests, the last %s", len(up.requests), up.requests[len(up.requests)-1].body)
+		}
+	})
+}
+
+// A client gets one answer, whole or as a stream, where Sidenote asks the model in stages. The last of
+// them has the format that the client asks for.
+func TestClientsMessagesStaged(t *testing.T) {
+	eachMessagesClient(t, func(t *testing.T, c messagesClient, run func(url string) told) {
+		if c.name != "parsed" { // the others have tools, which stages do not carry
+			t.Skip("it has tools")
+		}
+		up := newClaude(t, false)
+		want := c.told
+		want.Tokens = 252 // of two stages
+		if diff := cmp.Diff(want, run(up.behind("mode: staged, stages: brief"))); diff != "" {
+			t.Error(diff)
+		}
+		if len(up.asked) != 2 {
+			t.Fatalf("%d requests", len(up.asked))
+		}
+		if up.asked[0].OutputConfig.Format != nil || up.asked[1].OutputConfig.Format == nil {
+			t.Errorf("formats %v and %v", up.asked[0].OutputConfig.Format, up.asked[1].OutputConfig.Format)
+		}
+		for i, text := range []string{tags.SourcesOpen, `<stage name="evidence">`} {
+			if at := up.asked[i].placesOf(text); !slices.Equal(at, []string{"user"}) {
+				t.Errorf("request %d: %s in %q", i+1, text, at)
+			}
 		}
 	})
 }

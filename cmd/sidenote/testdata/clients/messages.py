@@ -143,7 +143,7 @@ def with_pydantic_ai():
     parts = [p for m in result.all_messages() for p in m.parts]
     calls = [call(p.tool_name, p.args_as_dict()) for p in parts if p.part_kind == "tool-call"]
     usage = result.usage() if callable(result.usage) else result.usage
-    return text, calls, usage.total_tokens, [s.title for p in parts for c in getattr(p, "citations", None) or [] for s in c.sources]
+    return text, calls, usage.total_tokens, None  # it does not read citations of search results
 
 
 def with_claude_code(asked=QUESTION + " See {}"):
@@ -168,7 +168,9 @@ def with_claude_code(asked=QUESTION + " See {}"):
     calls = [call(b["name"], {k: os.path.basename(v) for k, v in b["input"].items()}) for b in said if b["type"] == "tool_use"]
     usage = events[-1]["usage"]
     tokens = sum(usage[k] for k in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"))
-    return events[-1]["result"], calls, tokens, None
+    text = "".join(b["text"] for b in said if b["type"] == "text")
+    assert text.endswith(events[-1]["result"])  # which is the last block alone
+    return text, calls, tokens, None
 
 
 def with_claude_code_plain():
