@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -95,6 +96,9 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	x.keepBody(body, nil)
 	x.parser = x.server.parsers.Get().(*chat.Parser)
 	req, bodyErr := x.parser.Parse(x.target.Route.API(), body)
+	if req != nil && req.Model == "" && req.API == chat.Messages { // clouds have it in the path
+		req.Model = cmp.Or(append(x.target.PathModels(), "")...)
+	}
 	if req != nil {
 		field, err := rewrite.ReadOptions(req)
 		if err != nil {

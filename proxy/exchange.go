@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -115,15 +116,20 @@ func (x *exchange) serve() error {
 	if err := x.identify(); err != nil {
 		return err
 	}
-	if !x.target.Route.Rewritten() {
+	if !x.target.Route.Rewritten() || x.signed() {
 		return x.relay()
 	}
 	return x.serveChat()
 }
 
+// signed reports whether a request has a signature of AWS, which covers its body.
+func (x *exchange) signed() bool {
+	return x.target.Route == route.Messages && strings.HasPrefix(x.headerValue(fasthttp.HeaderAuthorization), "AWS4-")
+}
+
 // relay forwards a request that Sidenote does not rewrite.
 func (x *exchange) relay() error {
-	if x.target.Route.Generates() || x.target.Route == route.Stored {
+	if x.target.Route.Generates() || x.target.Route == route.Stored || x.signed() {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
 	}
 	if x.policy.Metered && meteredRouteOf(x.target.Route) != rewrite.MeteredOther {

@@ -98,3 +98,26 @@ func TestTooLongMessageIsSentAgain(t *testing.T) {
 	}
 	g.reports.next(t)
 }
+
+// Vertex AI and Bedrock take the same bodies on paths with the model's name. A request with a
+// signature of AWS passes unchanged, as the signature covers the body.
+func TestMessagesOfClouds(t *testing.T) {
+	const body = `{"anthropic_version":"vertex-2023-10-16","max_tokens":9,"messages":[{"role":"user","content":"How long is parental leave?"}]}`
+	for _, c := range []struct{ path, authorization, status, model string }{
+		{"/v1/projects/p/locations/l/publishers/anthropic/models/claude-sonnet-4-6:streamRawPredict", "Bearer x", "injected; api=messages", "claude-sonnet-4-6"},
+		{"/v1/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict", "Bearer x", "injected; api=messages", ""},
+		{"/model/anthropic.claude-sonnet-4-6/invoke", "Bearer x", "injected; api=messages", "anthropic.claude-sonnet-4-6"},
+		{"/model/anthropic.claude-sonnet-4-6/invoke", "AWS4-HMAC-SHA256 Credential=x", "untouched; reason=route", ""},
+	} {
+		u := newUpstream(t, answerJSON(`{}`))
+		g := open(t, u, nil)
+		resp := g.raw(t, strings.Replace(strings.Replace(chatRequest(body), "/v1/chat/completions", c.path, 1), "\r\n", "\r\nAuthorization: "+c.authorization+"\r\n", 1))
+		r := g.reports.next(t)
+		if got := resp.Header.Get(report.HeaderStatus); !strings.HasPrefix(got, c.status) || r.Rewrite.Ledger.Model != c.model {
+			t.Errorf("%s: %s, model %q", c.path, got, r.Rewrite.Ledger.Model)
+		}
+		if s := <-u.seen; (s.body == body) != strings.HasPrefix(c.status, "untouched") || !strings.Contains(s.line, c.path+" ") {
+			t.Errorf("%s: sent %s %s", c.path, s.line, s.body)
+		}
+	}
+}

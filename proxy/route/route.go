@@ -156,7 +156,32 @@ func postRoute(path string) (suffix string, route Kind) {
 		}
 		return r.suffix, r.route
 	}
+	return cloud(path)
+}
+
+// cloud returns the route of POST to path at a cloud that serves the Messages API under paths of its
+// own, with the same bodies, and the end of the path that identified it. The streams of Bedrock are
+// not events and its route for them is none.
+func cloud(path string) (suffix string, route Kind) {
+	if _, model, found := strings.Cut(path, "/publishers/anthropic/models/"); found && !strings.Contains(model, "/") { // Vertex AI
+		switch name, method, _ := strings.Cut(model, ":"); {
+		case name == "count-tokens" && method == "rawPredict":
+			return model, CountTokens
+		case method == "rawPredict" || method == "streamRawPredict":
+			return model, Messages
+		}
+	}
+	if model, ok := bedrockModel(path); ok && strings.Contains(model, "anthropic.claude") {
+		return "/invoke", Messages
+	}
 	return "", Other
+}
+
+// bedrockModel returns the model in a path of Bedrock's InvokeModel.
+func bedrockModel(path string) (model string, ok bool) {
+	before, ok := strings.CutSuffix(path, "/invoke")
+	_, model, found := strings.Cut(before, "/model/")
+	return model, ok && found
 }
 
 // models reports whether path is that of the list of models or of one of them, whose name may
@@ -190,7 +215,7 @@ func (t Target) Allowed(method []byte, routes []string) bool {
 }
 
 // PathModels returns the models named in the path: the deployment in "/deployments/NAME/…", by
-// which Azure chooses the model, and that of "/models/NAME".
+// which Azure chooses the model, that of "/models/NAME", and those of Vertex AI and Bedrock.
 func (t Target) PathModels() (names []string) {
 	prefix := t.Path
 	if t.Route == Models {
@@ -199,6 +224,13 @@ func (t Target) PathModels() (names []string) {
 			names = append(names, name[1:])
 		}
 		prefix = before
+	}
+	if _, model, found := strings.Cut(prefix, "/publishers/anthropic/models/"); found && t.Route == Messages {
+		name, _, _ := strings.Cut(model, ":")
+		names = append(names, name)
+	}
+	if model, ok := bedrockModel(prefix); ok && t.Route == Messages {
+		names = append(names, model)
 	}
 	if _, rest, found := strings.Cut(prefix, "/deployments/"); found {
 		name, _, _ := strings.Cut(rest, "/")
