@@ -49,7 +49,7 @@ func staying() []goleak.Option {
 }
 
 // patience is the longest wait in these tests. Only a hang takes that long.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // A seen is a request as the upstream received it, byte for byte.
 type seen struct {

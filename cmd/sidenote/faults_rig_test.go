@@ -46,7 +46,7 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{
 		dir: t.TempDir(), upstream: echo(t), logs: map[*process]*journal{}, found: map[string]string{},
-		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}},
+		client: &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}},
 	}
 	for i, topic := range topics() {
 		s.write(t, filepath.Join("library", topic+".md"), fmt.Sprintf("# About %[1]s\n\n## Who may have %[1]s\n\n"+

@@ -31,7 +31,7 @@ func TestCacheMemoryHolds(t *testing.T) {
 		}
 		write(t, filepath.Join(root, fmt.Sprintf("handbook/part-%02d/page-number-%03d.md", i%20, i)), text.String())
 	}
-	e, cfg := engineOf(t, fmt.Sprintf("upstream: http://127.0.0.1:9\ncache: {memory: %dMiB}\nknowledge: {handbook: %q}\n", mib, root))
+	e, cfg := engineOf(t, fmt.Sprintf("upstream: http://127.0.0.1:9\ncache: {memory: %dMiB}\nknowledge: {handbook: %q}\npolicies: {default: {retrieval: {deadline: 10s}}}\n", mib, root))
 	if err := e.Bases.Index(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
