@@ -243,7 +243,7 @@ func (e *citedEvent) read(data []byte, base int) bool {
 		value := r.Value()
 		switch {
 		case string(name) == "type" && isText:
-			e.kind = chat.Unquote(value)
+			e.kind = textOf(value)
 		case string(name) == "index":
 			e.index = indexIn(value)
 		}
@@ -274,7 +274,7 @@ func (b *citedBlock) read(r *chat.Reader, base int) {
 		switch string(name) {
 		case "type":
 			if kind == chat.KindString {
-				b.kind = chat.Unquote(value)
+				b.kind = textOf(value)
 			}
 		case "text":
 			if b.content = nil; kind == chat.KindString {

@@ -247,6 +247,34 @@ func TestFixedMessage(t *testing.T) {
 	}
 }
 
+// An answer that is cut anywhere, also within a string, passes as far as it came, and is no bug.
+func TestCutAnswersAreNoBugs(t *testing.T) {
+	for api, all := range map[chat.API][]string{
+		chat.Messages: {
+			messageOf(textBlock("A [1]", citations(locationOf(1)))),
+			blockOf(0, []string{citationDelta(locationOf(1))}, "A [1]", " [9]"),
+		},
+		chat.Responses: {
+			`{"output":[{"type":"message","content":[{"type":"output_text","text":"A [1]","annotations":[]}]}]}`,
+			"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"i\",\"output_index\":0,\"content_index\":0,\"delta\":\"A [1]\"}\n\n",
+		},
+	} {
+		o := answer.CitationOptions{API: api, SourceByID: given, Terms: terms, CountOnly: true}
+		for _, answered := range all {
+			for n := range answered {
+				cut := answered[:n]
+				streamed, whole := answer.NewCitations(o), answer.NewCitations(o)
+				if got := stream(t, streamed, cut, 9); got != cut || streamed.Report().Unread == answer.UnreadBug {
+					t.Fatalf("%s: the stream %q became %q, %+v", api, cut, got, streamed.Report())
+				}
+				if got := string(whole.JSON([]byte(cut))); got != cut || whole.Report().Unread == answer.UnreadBug {
+					t.Fatalf("%s: %q became %q, %+v", api, cut, got, whole.Report())
+				}
+			}
+		}
+	}
+}
+
 // Whatever comes instead of a message passes, and without removals byte for byte except for added
 // citations.
 func FuzzMessages(f *testing.F) {

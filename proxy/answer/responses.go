@@ -220,7 +220,7 @@ func (e *responseEvent) read(data []byte, base int) bool {
 		switch string(name) {
 		case "type":
 			if kind == chat.KindString {
-				e.kind = chat.Unquote(value)
+				e.kind = textOf(value)
 			}
 		case "sequence_number":
 			e.sequence = at
