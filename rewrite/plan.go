@@ -303,6 +303,11 @@ func placement(r *chat.Request, p *Policy, m *model.Model, last int) Placement {
 		return ""
 	case m.NoSystem:
 		return PlaceLastUser
+	case r.API == chat.Messages && r.History.Continued(): // its system cannot change
+		if last < 0 {
+			return ""
+		}
+		return PlaceLastUser
 	case sparesInput(r, p):
 		if all := r.Markers(); want == PlaceMarker && len(all) > 0 && r.InInstructions(all[0]) {
 			return want

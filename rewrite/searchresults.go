@@ -19,7 +19,7 @@ import (
 func (j *job) canCite() bool {
 	p := j.policy
 	if p.SourcesFormat != SourcesSearchResult || j.req.API != chat.Messages || !j.model.SearchResults ||
-		p.Mode == Staged || p.Citations == CitationsOff || !j.req.TextFormat || j.last < 0 || !j.req.TakesBlocks(j.last) {
+		p.Mode == Staged || p.Citations == CitationsOff || !j.req.TextFormat || j.last < 0 || !j.req.TakesBlocks(j.last) || j.req.History.Continued() {
 		return false
 	}
 	j.theirs = j.req.SearchResultsAround(j.last)

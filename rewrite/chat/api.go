@@ -51,7 +51,7 @@ var dialects = [...]dialect{
 		list: "messages",
 		keys: []string{
 			"messages", "model", "stream", "system", "output_config", "output_format", "sidenote",
-			"tools", "max_tokens", "service_tier",
+			"tools", "max_tokens", "service_tier", "thread",
 		},
 		element: "messages[].", part: "messages[].content[].",
 		openPart: `{"type":"text","text":"`,

@@ -20,10 +20,36 @@ func (p *Parser) ofMessages(name string, k Kind) bool {
 		p.formatIn("output_config.")
 	case name == "output_format" && k == KindObject:
 		p.format("output_format.")
+	case name == "thread" && k == KindObject:
+		p.thread()
 	default:
 		return false
 	}
 	return true
+}
+
+// threadKeys are the members of a thread that are read.
+var threadKeys = []string{"type", "previous_message_id"}
+
+// thread reads the member thread. One that is continued holds the earlier turns and system.
+func (p *Parser) thread() {
+	level := p.keys.level()
+	kind, previous := "", ""
+	p.object(func(key Span, escaped bool) {
+		name, _ := p.key(level, "thread.", key, escaped, threadKeys)
+		switch {
+		case name == "type" && p.kind() == KindString:
+			kind = p.id()
+		case name != "" && p.kind() == KindString:
+			previous = p.id()
+		default:
+			p.value()
+		}
+	})
+	p.keys.leave(level)
+	if kind == "continue" {
+		p.r.History.Previous = previous
+	}
 }
 
 // blocks reads the text blocks of the member system.

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// A History says what the upstream of a Responses request holds of the conversation besides the
-// request's own items, and what it keeps of the request.
+// A History says what the upstream holds of the conversation of a Responses request besides the
+// request's own items, and what it keeps of the request; of a Messages request, the thread that it
+// continues.
 type History struct {
-	Previous     string // previous_response_id
+	Previous     string // previous_response_id, or previous_message_id of a thread
 	PreviousAt   Span   // its value; zero if there is none
 	Conversation string // id of the conversation
 	Stored       bool   // store is not false
