@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+
+	"sidenote/proxy/route"
 )
 
 // A line holds the fields that are read from a request's log line; see the page of the log.
@@ -132,8 +134,8 @@ func milliseconds(ms float64) time.Duration {
 	return time.Duration(math.Round(ms * float64(time.Millisecond)))
 }
 
-// chat reports whether the request is a chat.
-func (l *line) chat() bool { return l.Route == "chat" }
+// chat reports whether the request is a chat, of whichever API.
+func (l *line) chat() bool { return route.Kind(l.Route).Answers() }
 
 // shadow reports whether the rewrite was only recorded.
 func (l *line) shadow() bool { return l.Outcome == "shadow" }

@@ -147,6 +147,20 @@ plain text
 	goldentest.Text(t, "testdata/day.json", string(data)+"\n")
 }
 
+// Requests of every API that is answered with a model's text count as chats; those that only count
+// tokens do not.
+func TestChatsOfEveryAPI(t *testing.T) {
+	var all []*report.Report
+	for i, kind := range []route.Kind{route.Chat, route.Responses, route.Messages, route.InputTokens, route.CountTokens} {
+		r := chatAbout(i, "support", rewrite.Injected, "", 100)
+		r.Route = kind
+		all = append(all, r)
+	}
+	if got := read(t, &logreport.Tally{}, logOf(all...)).All; got.Chats != 3 || got.Injected != 3 || got.InjectedShare != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Two halves of a log add up to the whole, also if compressed or prefixed by a collector.
 func TestReadsWhatCollectorsKeep(t *testing.T) {
 	list := aDay()
