@@ -32,6 +32,7 @@ type plan struct {
 type insertion struct {
 	*chat.Place
 	lead, trail string // line feeds between the parts and the application's text
+	apart       bool   // the parts are content blocks of their own
 	parts       []part // empty: nothing is inserted here
 }
 
@@ -44,6 +45,7 @@ func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 	p.model, p.budget, p.places = &j.model, j.budget(), j.places.n
 	for i := range p.places {
 		p.insertions[i].Place = &j.places.at[i]
+		p.insertions[i].apart = j.searchResults && i > 0
 	}
 	for _, c := range j.policy.Components {
 		c.Text = j.policy.SafeText(c.Text)
@@ -208,6 +210,14 @@ func (p *plan) rulesAlone() bool {
 
 // weigh counts the tokens by which the application's text grows.
 func (i *insertion) weigh(c retrieval.Counter) (n int, exact bool) {
+	if i.apart {
+		exact = true
+		for k := range i.parts {
+			more, known := c.Count(i.parts[k].text)
+			n, exact = n+more, exact && known
+		}
+		return n, exact
+	}
 	if i.After != "" {
 		return tokens.Between(c, i.Before, i.lead+joined(i.parts)+i.trail, i.After)
 	}

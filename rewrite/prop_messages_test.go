@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
@@ -95,14 +96,16 @@ func messagesGen() *rapid.Generator[string] {
 // are, and search results of sources come after those of the application.
 func TestRewriteHoldsForMessages(t *testing.T) {
 	tally := map[string]int{}
+	counters := map[string]retrieval.Counter{"words": words{}, "o200k_base": encoding(t, "o200k_base")}
 	rapid.Check(t, func(t *rapid.T) {
 		body := []byte(messagesGen().Draw(t, "body"))
 		policy := policyGen().Draw(t, "policy")
 		policy.SourcesFormat = rapid.SampledFrom([]rewrite.SourcesFormat{rewrite.SourcesTags, rewrite.SourcesPlain, rewrite.SourcesSearchResult, rewrite.SourcesSearchResult}).Draw(t, "format")
 		found := rapid.SliceOfN(sourceGen(), 0, 4).Draw(t, "sources")
+		encoding := rapid.SampledFrom([]string{"words", "o200k_base"}).Draw(t, "encoding")
 		rw := rewrite.OneOfMany(&rewrite.Rewriter{
 			Retriever: answering(found),
-			Models:    models{model.Model{Row: "test", Encoding: "words", Counter: words{}, SearchResults: true, Estimated: policy.SourcesFormat == rewrite.SourcesSearchResult, Window: rapid.SampledFrom([]int{0, 0, 600, 5000}).Draw(t, "window")}},
+			Models:    models{model.Model{Row: "test", Encoding: encoding, Counter: counters[encoding], SearchResults: true, Estimated: policy.SourcesFormat == rewrite.SourcesSearchResult, Window: rapid.SampledFrom([]int{0, 0, 600, 5000}).Draw(t, "window")}},
 		})
 		req, err := chat.Messages.Parse(body)
 		if err != nil {

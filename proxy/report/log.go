@@ -111,7 +111,7 @@ func (v LogVerbosity) Wants(r *Report) bool {
 // note logs once per route that it is relayed unchanged.
 func (l *Log) note(r route.Kind) {
 	if _, said := l.noted.LoadOrStore(r, true); !said {
-		l.Logger.Info("route relayed unchanged; sources are added to /chat/completions, /responses and /messages (logged once per route)", "route", string(r))
+		l.Logger.Info("route relayed unchanged; sources go to /chat/completions, /responses, /messages (once per route)", "route", string(r))
 	}
 }
 

@@ -17,8 +17,8 @@ type message struct {
 	role      role
 	kind      Kind
 	ambiguous bool  // two parsers could read it differently
-	n         int32 // its index in Request.Messages
 	results   bool  // it has results of tools, of Messages
+	n         int32 // its index in Request.Messages
 	content   Span  // the content's value; if missing, where to insert it
 	parts     Span  // indices into Request.parts of its texts, if content is an array
 	last      int   // end of an array's last element; 0 if it has none

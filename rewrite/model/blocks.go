@@ -64,7 +64,7 @@ func (m *messageWeight) block() (text string) {
 		m.text += callOverhead
 		m.members("name", "input")
 	case kind == "search_result":
-		m.members("source", "title", "content")
+		m.searchResult()
 	case strings.HasSuffix(kind, "tool_result"):
 		m.text += callOverhead
 		m.members("content")
@@ -78,6 +78,25 @@ func (m *messageWeight) block() (text string) {
 	}
 	m.Reader = end
 	return ""
+}
+
+// searchResult counts a search result as one text, in the order in which Sidenote counts its own.
+func (m *messageWeight) searchResult() {
+	var source, title string
+	var content strings.Builder
+	m.Object(func(name string) {
+		switch {
+		case name == "source" && m.Kind() == chat.KindString:
+			source = m.Text()
+		case name == "title" && m.Kind() == chat.KindString:
+			title = m.Text()
+		case name == "content":
+			m.Array(func(int) { content.WriteString(m.block()) })
+		default:
+			m.Value()
+		}
+	})
+	m.count(title + "\n" + source + "\n" + content.String() + "\n\n")
 }
 
 // members counts some members of an object: strings and lists of blocks as text, everything else as

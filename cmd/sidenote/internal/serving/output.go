@@ -132,7 +132,7 @@ type lines struct {
 func (l *lines) Record(r *report.Report) {
 	if r.Reason == rewrite.ReasonRoute && r.Route.Generates() {
 		if _, said := l.noted.LoadOrStore(r.Route, true); !said {
-			l.write([]byte(terminal.Note(r.Time, "/v1/"+string(r.Route)+" relayed unchanged; sources are added to /chat/completions, /responses and /messages (logged once per route)")))
+			l.write([]byte(terminal.Note(r.Time, "/v1/"+string(r.Route)+" relayed unchanged; sources go to /chat/completions, /responses, /messages (once per route)")))
 		}
 	}
 	if !l.requests.Wants(r) {
