@@ -53,8 +53,8 @@ func newCitationStage(p answer.Policy, req *chat.Request, r *report.Report, d Ci
 // searchResults returns the function that says which search results of a request are sources.
 func searchResults(req *chat.Request, r *report.Report) func() (first int, ids []int) {
 	theirs := 0
-	if n := len(req.Messages); n > 0 && req.API == chat.Messages && bytes.Contains(req.Body, []byte("search_result")) {
-		theirs = req.SearchResultsAround(n - 1).Before
+	if req.API == chat.Messages && bytes.Contains(req.Body, []byte("search_result")) {
+		theirs = req.SearchResults()
 	}
 	return func() (int, []int) {
 		if of := r.Rewrite.Ledger.Results; of != nil {

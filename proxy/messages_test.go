@@ -121,3 +121,32 @@ func TestMessagesOfClouds(t *testing.T) {
 		}
 	}
 }
+
+// The numbers of citations follow the application's own search results, wherever these are: in the
+// question, or in results of tools before or after it.
+func TestCitationsFollowTheSearchResultsOfMessages(t *testing.T) {
+	const (
+		result = `{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"x"}],"citations":{"enabled":true}}`
+		round  = `{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + result + `]}]}`
+		ask    = `{"role":"user","content":"How long is parental leave?"}`
+	)
+	for name, c := range map[string]struct {
+		messages string
+		want     string
+	}{
+		"none":                         {ask, `"search_result_index":0,`},
+		"in the question":              {`{"role":"user","content":[` + result + `,{"type":"text","text":"How long is parental leave?"}]}`, `"search_result_index":1,`},
+		"of a tool, before":            {ask + "," + round + `,{"role":"assistant","content":"Long."},` + ask, `"search_result_index":1,`},
+		"of a tool, behind":            {ask + "," + round, `"search_result_index":1,`},
+		"of a tool, before and behind": {ask + "," + round + `,{"role":"assistant","content":"Long."},` + ask + "," + round, `"search_result_index":2,`},
+	} {
+		u := newUpstream(t, answering("200 OK\r\nContent-Type: application/json", `{"type":"message","content":[{"type":"text","text":"Long [1]."}]}`))
+		g := checked(t, u, "", nil)
+		resp := g.raw(t, messagesRequest(`{"model":"m","max_tokens":5,"messages":[`+c.messages+`]}`))
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != 200 || !strings.Contains(string(body), c.want) {
+			t.Errorf("%s: %s %s, %v", name, resp.Status, body, err)
+		}
+		g.reports.next(t)
+	}
+}

@@ -155,12 +155,20 @@ type SearchResults struct {
 
 // SearchResultsAround reads the search results of a Messages request up to the end of its i-th
 // message and after that.
-func (r *Request) SearchResultsAround(i int) (found SearchResults) {
+func (r *Request) SearchResultsAround(i int) SearchResults {
+	return r.searchResultsAround(int(r.kept[i].n) - (len(r.Messages) - len(r.items())))
+}
+
+// SearchResults returns the number of search results in a Messages request.
+func (r *Request) SearchResults() int { return r.searchResultsAround(len(r.items())).Before }
+
+// searchResultsAround is SearchResultsAround for the last-th element of the list of messages.
+func (r *Request) searchResultsAround(last int) (found SearchResults) {
 	for n, at := range r.items() {
 		m := NewReader(at.Of(r.Body))
 		m.Object(func(name string) {
 			if name == "content" {
-				r.searchResults(&m, n > int(r.kept[i].n)-(len(r.Messages)-len(r.items())), &found)
+				r.searchResults(&m, n > last, &found)
 				return
 			}
 			m.Value()
