@@ -94,10 +94,11 @@ func (x *exchange) sendFixedAnswer(req *chat.Request, text string) {
 
 // fixedAnswer returns the body of an answer with a fixed text: an event stream or a JSON object.
 func (x *exchange) fixedAnswer(req *chat.Request, stream bool, text string) []byte {
+	f := answer.Fixed{API: req.API, ID: x.report.ID, Created: x.report.Time, Model: req.Model, Request: req.Body, Stream: stream, Text: text}
 	if x.server.bodies != nil {
-		x.ownAnswer = &answer.Text{Bytes: len(text), Text: text, Finish: "stop"}
+		x.ownAnswer = &answer.Text{Bytes: len(text), Text: text, Finish: f.Finish()}
 	}
-	return answer.Fixed{API: req.API, ID: x.report.ID, Created: x.report.Time, Model: req.Model, Request: req.Body, Stream: stream, Text: text}.Append(nil)
+	return f.Append(nil)
 }
 
 // answerItself answers with a body that Sidenote wrote: an event stream or a JSON object.

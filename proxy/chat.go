@@ -147,7 +147,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	if x.metered == nil && a.req.Stream && x.server.budgets != nil && x.terms.Priced() { // streams often report no usage
 		x.counter = x.setup.rewriter.Models.Model(a.req.Model).Counter
 	}
-	if !x.target.Route.Answers() && a.policy.Empty() == rewrite.EmptyRefuse {
+	if (!x.target.Route.Answers() || a.req.OnlyWarms()) && a.policy.Empty() == rewrite.EmptyRefuse {
 		a.policy.OnEmpty = rewrite.EmptyPass // an answer would have another form
 	}
 	x.useHelpers(&a.policy, a.req)

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
+	"sidenote/rewrite"
 )
 
 // messagesRequest returns a request to the Messages API with these header lines.
@@ -148,5 +150,27 @@ func TestCitationsFollowTheSearchResultsOfMessages(t *testing.T) {
 			t.Errorf("%s: %s %s, %v", name, resp.Status, body, err)
 		}
 		g.reports.next(t)
+	}
+}
+
+// A fixed answer is recorded with the reason of its API. A request that only warms the upstream's
+// prompt cache gets none: it is sent, without sources.
+func TestFixedAnswersOfMessages(t *testing.T) {
+	for limit, want := range map[string]string{"9": "answered; reason=no-match", "0": "untouched; reason=no-match"} {
+		u, log := newUpstream(t, answerJSON(`{"type":"message","content":[],"stop_reason":"max_tokens"}`)), &bodyLog{}
+		g := start(t, proxy.Config{
+			Bodies: log, Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+			Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
+				p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = rewrite.EmptyRefuse, "Nobody knows."
+			})},
+		}, retrieval.Func(nothing))
+		resp := g.raw(t, messagesRequest(`{"model":"m","max_tokens":`+limit+`,"messages":[{"role":"user","content":"How long is parental leave?"}]}`))
+		r := g.reports.next(t)
+		if got := resp.Header.Get(report.HeaderStatus); !strings.HasPrefix(got, want) || len(u.seen) > 0 != (limit == "0") {
+			t.Errorf("max_tokens %s: %s, %d sent", limit, got, len(u.seen))
+		}
+		if limit != "0" && fmt.Sprint(log.said) != "["+r.ID+` by acme: 13 "Nobody knows." end_turn ]` {
+			t.Errorf("%q", log.said)
+		}
 	}
 }

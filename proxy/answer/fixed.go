@@ -23,6 +23,14 @@ type Fixed struct {
 	Text    string
 }
 
+// Finish returns the reason why the answer ended, as the API says it.
+func (f Fixed) Finish() string {
+	if f.API == chat.Messages {
+		return "end_turn"
+	}
+	return "stop"
+}
+
 // Append appends the body of the answer to dst: an event stream or a single object. A chat
 // completion has the text in each requested choice.
 func (f Fixed) Append(dst []byte) []byte {

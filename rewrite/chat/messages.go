@@ -121,6 +121,10 @@ func hasBlock(message []byte, kind string) (found bool) {
 // openText opens a list whose first block has a string as its text.
 const openText = `[{"type":"text","text":`
 
+// OnlyWarms reports whether no answer is expected, as the request only fills the upstream's prompt
+// cache.
+func (r *Request) OnlyWarms() bool { return r.API == Messages && r.MaxTokens == 0 }
+
 // TakesBlocks reports whether the content of the i-th message is a text or a list, neither empty.
 func (r *Request) TakesBlocks(i int) bool {
 	m := &r.kept[i]
