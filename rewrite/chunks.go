@@ -101,14 +101,9 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*ChunkResult, error) {
 		budget = asked
 	}
 	room, limited := j.roomForChunks(budget)
-	// If the model accepts no system messages, a user message in front takes their place.
-	place, operator := j.req.System(), string(chunks.RoleSystem)
-	if m.NoSystem {
-		place, operator = chat.Place{Frame: chat.Frame{Added: true}}, string(chunks.RoleUser)
-	}
-	lead, _ := around(place.Frame, nil)
-	if !place.Added {
-		context.Joined = &chunks.Seam{Before: place.Before, Lead: lead}
+	at := j.systemPlace()
+	if !at.Added {
+		context.Joined = &chunks.Seam{Before: at.Before, Lead: at.lead}
 	}
 	if context.MaxTokens = max(m.Counted(budget), 1); limited {
 		context.Window = cmp.Or(max(m.Counted(room), 0), -1)
@@ -133,34 +128,61 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*ChunkResult, error) {
 			c.whole = append(c.whole, list[i].Content)
 		}
 	}
+	if err := c.place(j, built.Messages, at); err != nil {
+		return nil, err
+	}
+	c.edits = SortEdits(append(c.edits, StripEdits(j.req, "")...))
+	return c, nil
+}
+
+// A systemPlace is where texts of the role system go: the end of the system message or, if that is
+// to be made, a message with a role.
+type systemPlace struct {
+	chat.Place
+	lead string // line feeds between the system message and the texts
+	role string // of a new message
+}
+
+// systemPlace returns the place for chunks of the role system. If the request takes no system
+// message, a user message in front takes its place.
+func (j *job) systemPlace() systemPlace {
+	if j.model.NoSystem || j.req.KeepsSystem() {
+		return systemPlace{Place: chat.Place{Frame: chat.Frame{Added: true}}, role: string(chunks.RoleUser)}
+	}
+	at := systemPlace{Place: j.req.System(), role: string(chunks.RoleSystem)}
+	at.lead, _ = around(at.Frame, nil)
+	return at
+}
+
+// place adds the edits that insert messages built from chunks.
+func (c *ChunkResult) place(j *job, messages []chunks.Message, at systemPlace) error {
 	n := chat.AfterSystem(j.req)
 	if j.policy.Chunks.Placement == ChunksBeforeLastUser {
 		n = chat.BeforeLastUser(j.req)
 	}
 	var first, others []chat.NewMessage
-	for _, msg := range built.Messages {
+	for _, msg := range messages {
 		if msg.Role == chunks.RoleAssistant && len(others) == 0 && n == 0 && j.req.API == chat.Messages {
 			msg.Role = chunks.RoleUser // a conversation begins with the user there; the tags still say whose words these are
 		}
-		joined := msg.Role == chunks.RoleSystem && !place.Added
-		c.ledger.Messages = append(c.ledger.Messages, chunks.LedgerMessage{Role: msg.Role, ChunkIDs: msg.ChunkIDs, Tokens: m.Billed(msg.TokenCount), Joined: joined})
+		joined := msg.Role == chunks.RoleSystem && !at.Added
+		c.ledger.Messages = append(c.ledger.Messages, chunks.LedgerMessage{Role: msg.Role, ChunkIDs: msg.ChunkIDs, Tokens: j.model.Billed(msg.TokenCount), Joined: joined})
 		switch {
 		case joined:
 			if err := j.req.OperatorAmbiguity(false, utf8In(&j.messages)); err != nil {
-				return nil, err
+				return err
 			}
-			c.add(place.Offset, place.Remove, place.JSON([]string{lead, msg.Content}))
-		case msg.Role == chunks.RoleSystem && j.req.API == chat.Messages && !m.NoSystem: // in a member of the body
-			c.add(place.Offset, place.Remove, place.JSON([]string{msg.Content}))
+			c.add(at.Offset, at.Remove, at.JSON([]string{at.lead, msg.Content}))
+		case msg.Role == chunks.RoleSystem && j.req.API == chat.Messages && at.role == string(chunks.RoleSystem): // in a member of the body
+			c.add(at.Offset, at.Remove, at.JSON([]string{msg.Content}))
 		case msg.Role == chunks.RoleSystem:
-			first = append(first, chat.NewMessage{Role: operator, Text: msg.Content})
+			first = append(first, chat.NewMessage{Role: at.role, Text: msg.Content})
 		default:
 			others = append(others, chat.NewMessage{Role: string(msg.Role), Text: msg.Content})
 		}
 	}
 	c.insert(j.req, n, first, others)
-	c.edits = SortEdits(append(c.edits, StripEdits(j.req, "")...))
-	return c, nil
+	return nil
 }
 
 // insert adds the edits for new messages. Those in first are placed before all other messages, the

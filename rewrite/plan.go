@@ -313,7 +313,7 @@ func placement(r *chat.Request, p *Policy, m *model.Model, last int) Placement {
 		return ""
 	case m.NoSystem:
 		return PlaceLastUser
-	case r.API == chat.Messages && r.History.Continued(): // its system cannot change
+	case r.KeepsSystem():
 		if last < 0 {
 			return ""
 		}

@@ -19,7 +19,7 @@ import (
 func (j *job) canCite() bool {
 	p := j.policy
 	if p.SourcesFormat != SourcesSearchResult || j.req.API != chat.Messages || !j.model.SearchResults ||
-		p.Mode == Staged || p.Citations == CitationsOff || !j.req.TextFormat || j.last < 0 || !j.req.TakesBlocks(j.last) || j.req.History.Continued() {
+		p.Mode == Staged || p.Citations == CitationsOff || !j.req.TextFormat || j.last < 0 || !j.req.TakesBlocks(j.last) || j.req.KeepsSystem() || j.model.NoSystem {
 		return false
 	}
 	j.theirs = j.req.SearchResultsAround(j.last)

@@ -105,6 +105,14 @@ func (a API) attached(part string) bool {
 	return !strings.HasSuffix(part, "tool_result")
 }
 
+// HasBlock reports whether the content of the n-th of Messages is a list with a block of that type.
+func (r *Request) HasBlock(n int, kind string) bool {
+	return hasBlock(r.Messages[n].Of(r.Body), kind)
+}
+
+// KeepsSystem reports whether the request continues a thread, whose system cannot change.
+func (r *Request) KeepsSystem() bool { return r.API == Messages && r.History.Continued() }
+
 // hasBlock reports whether the content of a message in JSON is a list with a block of that type.
 func hasBlock(message []byte, kind string) (found bool) {
 	r := NewReader(message)

@@ -145,25 +145,10 @@ func contentOf(req *chat.Request, n int) chat.Span {
 	return found
 }
 
-// hasBlock reports whether the content of message n has a block of that type.
-func hasBlock(req *chat.Request, n int, kind string) (found bool) {
-	r := chat.NewReader(contentOf(req, n).Of(req.Body))
-	r.Array(func(int) {
-		r.Object(func(name string) {
-			if name == "type" {
-				found = r.Text() == kind || found
-				return
-			}
-			r.Value()
-		})
-	})
-	return found
-}
-
 // hasSearchResults reports whether a message has a search result, which no prompt of a stage carries.
 func (r *Request) hasSearchResults() bool {
 	for n := range r.Messages {
-		if hasBlock(r.Request, n, "search_result") {
+		if r.HasBlock(n, "search_result") {
 			return true
 		}
 	}

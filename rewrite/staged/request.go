@@ -60,7 +60,7 @@ func Read(req *chat.Request) *Request {
 			}
 			r.operators = append(r.operators, operator{span, role})
 		case "user":
-			if r.asked = n; req.API == chat.Messages && hasBlock(req, n, "tool_result") {
+			if r.asked = n; req.API == chat.Messages && req.HasBlock(n, "tool_result") {
 				r.asked = -1
 			}
 		default: // only system and developer messages may follow the question
