@@ -91,12 +91,12 @@ func (r *MeteredRequest) ServiceTier() string { return r.limits.ServiceTier }
 // CachesForHour reports whether the request may ask for its prompt to be cached for an hour, which
 // costs more than the usual few minutes.
 func (r *MeteredRequest) CachesForHour() bool {
-	for _, ttl := range [...]string{`"1h"`, `"\u0031h"`, `"1\u0068"`, `"\u0031\u0068"`} {
-		if bytes.Contains(r.limits.Body, []byte(ttl)) {
-			return true
-		}
+	body := r.limits.Body
+	if bytes.Contains(body, []byte(`"1h"`)) {
+		return true
 	}
-	return false
+	return bytes.Contains(body, []byte(`\u00`)) && (bytes.Contains(body, []byte(`"\u0031h"`)) ||
+		bytes.Contains(body, []byte(`"1\u0068"`)) || bytes.Contains(body, []byte(`"\u0031\u0068"`)))
 }
 
 // Input returns the JSON value of prompt or input, for routes other than MeteredChat; nil if
