@@ -47,13 +47,18 @@ var messagesClients = map[string][]messagesClient{
 	},
 }
 
-// eachMessagesClient runs a test for each client and way of asking. run returns what the client is told
+func anyClient(messagesClient) bool { return true }
+
+// eachMessagesClient runs a test for each client that of selects and each way of asking. run returns what the client is told
 // by the server at a URL.
-func eachMessagesClient(t *testing.T, test func(t *testing.T, c messagesClient, run func(url string) told)) {
+func eachMessagesClient(t *testing.T, of func(c messagesClient) bool, test func(t *testing.T, c messagesClient, run func(url string) told)) {
 	t.Helper()
 	commands := otherClients(t, "messages")
 	for language, clients := range messagesClients {
 		for _, c := range clients {
+			if !of(c) {
+				continue
+			}
 			for _, way := range c.ways {
 				t.Run(language+"/"+c.name+"/"+way, func(t *testing.T) {
 					test(t, c, func(url string) told {
@@ -74,7 +79,7 @@ func eachMessagesClient(t *testing.T, test func(t *testing.T, c messagesClient, 
 // reaches the upstream with the sources, at the place that the policy says, and otherwise as they
 // send it where there is no Sidenote.
 func TestClientsMessages(t *testing.T) {
-	eachMessagesClient(t, func(t *testing.T, c messagesClient, run func(url string) told) {
+	eachMessagesClient(t, anyClient, func(t *testing.T, c messagesClient, run func(url string) told) {
 		direct := newClaude(t, false)
 		want := c.told
 		if want.Cited = nil; c.showsCited {
@@ -119,7 +124,7 @@ func TestClientsMessages(t *testing.T) {
 
 // Sources that are search results are cited by the model itself, and clients get its citations.
 func TestClientsMessagesSearchResults(t *testing.T) {
-	eachMessagesClient(t, func(t *testing.T, c messagesClient, run func(url string) told) {
+	eachMessagesClient(t, anyClient, func(t *testing.T, c messagesClient, run func(url string) told) {
 		want := c.told
 		switch {
 		case !c.showsCited:
@@ -147,7 +152,7 @@ func TestClientsMessagesSearchResults(t *testing.T) {
 // that searches: first by itself, then beside a call of theirs. The upstream gets each call with its
 // result.
 func TestClientsMessagesTools(t *testing.T) {
-	eachMessagesClient(t, func(t *testing.T, c messagesClient, run func(url string) told) {
+	eachMessagesClient(t, anyClient, func(t *testing.T, c messagesClient, run func(url string) told) {
 		up := newClaude(t, true)
 		want, rounds := c.told, 1
 		if c.threads { // tools are not offered there
@@ -171,10 +176,8 @@ func TestClientsMessagesTools(t *testing.T) {
 // A client gets one answer, whole or as a stream, where Sidenote asks the model in stages. The last of
 // them has the format that the client asks for.
 func TestClientsMessagesStaged(t *testing.T) {
-	eachMessagesClient(t, func(t *testing.T, c messagesClient, run func(url string) told) {
-		if c.name != "parsed" { // the others have tools, which stages do not carry
-			t.Skip("it has tools")
-		}
+	parsed := func(c messagesClient) bool { return c.name == "parsed" } // the others have tools, which stages do not carry
+	eachMessagesClient(t, parsed, func(t *testing.T, c messagesClient, run func(url string) told) {
 		up := newClaude(t, false)
 		want := c.told
 		want.Tokens = 252 // of two stages
