@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"sidenote/cmd/sidenote/internal/billing"
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/rewrite"
 	"sidenote/rewrite/goldentest"
@@ -275,5 +276,35 @@ func TestStubMessages(t *testing.T) {
 	}
 	if status, got := ask("/v1/messages", `{`+asks); status != http.StatusBadRequest || !strings.HasPrefix(got, `{"error":{"message":"The request needs`) {
 		t.Errorf("%d %s", status, got)
+	}
+}
+
+// With billing, each API tells cached and written tokens in its own form, whole and streamed, and
+// what the upstream would refuse is refused.
+func TestStubTellsCachedTokens(t *testing.T) {
+	long := strings.Repeat("word ", 3000)
+	f := func(rule billing.Rule, path, body string, want ...string) {
+		t.Helper()
+		stub := &demo.Stub{Billing: billing.NewMeter(rule, time.Now, nil)}
+		for i, want := range want {
+			body := strings.NewReader(strings.Replace(body, "TEXT", long, 1))
+			w := httptest.NewRecorder()
+			stub.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, body))
+			if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, want) {
+				t.Errorf("%s, %s, request %d: %d without %s: %s", rule, path, i+1, w.Code, want, got)
+			}
+		}
+	}
+	for _, stream := range []string{"", `"stream":true,"stream_options":{"include_usage":true},`} {
+		chat := `{"model":"m",` + stream + `"messages":[{"role":"user","content":"TEXT"}]}`
+		f(billing.Breakpoints, "/v1/chat/completions", chat,
+			`"prompt_tokens":3005,"prompt_tokens_details":{"cache_write_tokens":3005,"cached_tokens":0}`, `"prompt_tokens_details":{"cache_write_tokens":0,"cached_tokens":3005}`)
+		f(billing.Prefix, "/v1/chat/completions", chat, `"prompt_tokens_details":{"cached_tokens":0}`, `"prompt_tokens_details":{"cached_tokens":2944}`)
+		f(billing.Implicit, "/v1/chat/completions", chat, `"prompt_tokens_details":{"cached_tokens":0}`, `"prompt_tokens_details":{"cached_tokens":3005}`)
+		f(billing.Breakpoints, "/v1/responses", strings.ReplaceAll(chat, "messages", "input"),
+			`"input_tokens_details":{"cache_write_tokens":3005,"cached_tokens":0}`, `"input_tokens_details":{"cache_write_tokens":0,"cached_tokens":3005}`)
+		f(billing.CacheControl, "/v1/messages", strings.Replace(chat, "{", `{"max_tokens":1,"cache_control":{"type":"ephemeral","ttl":"1h"},`, 1),
+			`"cache_creation":{"ephemeral_1h_input_tokens":3005,"ephemeral_5m_input_tokens":0},"cache_creation_input_tokens":3005,"cache_read_input_tokens":0,"input_tokens":0`,
+			`"cache_creation_input_tokens":0,"cache_read_input_tokens":3005,"input_tokens":0`)
 	}
 }

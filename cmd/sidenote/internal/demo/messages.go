@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"sidenote/cmd/sidenote/internal/billing"
 )
 
 // A messagesRequest is a request of the Messages API.
@@ -33,16 +35,17 @@ func (s *Stub) messages(w http.ResponseWriter, body []byte, count bool) {
 	}
 	all := chatRequest{N: 1, Messages: append([]chatMessage{{Role: "system", Content: req.System}}, req.Messages...)}
 	if count {
-		writeJSON(w, http.StatusOK, map[string]int{"input_tokens": all.usage("")["prompt_tokens"]})
+		writeJSON(w, http.StatusOK, map[string]int{"input_tokens": all.estimated("").input.Input})
 		return
 	}
 	part, answer := play(all.texts())
-	s.keep(Exchange{part, body, answer})
-	used := all.usage(answer)
-	usage := func(output int) map[string]int {
-		return map[string]int{"input_tokens": used["prompt_tokens"], "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": output}
+	used, err := s.bill(billing.Messages, body, all, answer)
+	if err != nil {
+		writeMessagesError(w, http.StatusBadRequest, err.Error())
+		return
 	}
-	message := map[string]any{"id": "msg_demo", "type": "message", "role": "assistant", "model": req.Model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage(1)}
+	s.keep(Exchange{part, body, answer})
+	message := map[string]any{"id": "msg_demo", "type": "message", "role": "assistant", "model": req.Model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": used.messages(1)}
 	blocks := []textBlock{{text: answer}}
 	if results := searchResults(body); len(results) > 0 {
 		blocks = citing(answer, results)
@@ -53,7 +56,7 @@ func (s *Stub) messages(w http.ResponseWriter, body []byte, count bool) {
 			list[i] = b.json(b.text, b.citations)
 		}
 		message["content"] = list
-		message["stop_reason"], message["usage"] = "end_turn", usage(used["completion_tokens"])
+		message["stop_reason"], message["usage"] = "end_turn", used.messages(used.output)
 		writeJSON(w, http.StatusOK, message)
 		return
 	}
@@ -79,7 +82,7 @@ func (s *Stub) messages(w http.ResponseWriter, body []byte, count bool) {
 		}
 		send("content_block_stop", map[string]any{"index": i})
 	}
-	send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": "end_turn", "stop_sequence": nil}, "usage": usage(used["completion_tokens"])})
+	send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": "end_turn", "stop_sequence": nil}, "usage": used.messages(used.output)})
 	send("message_stop", map[string]any{})
 }
 

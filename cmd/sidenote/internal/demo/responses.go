@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"sidenote/cmd/sidenote/internal/billing"
 )
 
 // A responsesRequest is a request of the Responses API.
@@ -36,8 +38,12 @@ func (s *Stub) responses(w http.ResponseWriter, body []byte) {
 		return
 	}
 	part, answer := play(all.texts())
+	used, err := s.bill(billing.Responses, body, all, answer)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
 	s.keep(Exchange{part, body, answer})
-	usage := all.usage(answer)
 	message := func(status string, parts ...any) map[string]any {
 		if parts == nil {
 			parts = []any{}
@@ -52,10 +58,7 @@ func (s *Stub) responses(w http.ResponseWriter, body []byte) {
 			"tools": []any{}, "top_p": nil, "usage": nil,
 		}
 		if output != nil {
-			r["output"], r["usage"] = output, map[string]any{
-				"input_tokens": usage["prompt_tokens"], "input_tokens_details": map[string]int{"cached_tokens": 0},
-				"output_tokens": usage["completion_tokens"], "output_tokens_details": map[string]int{"reasoning_tokens": 0}, "total_tokens": usage["total_tokens"],
-			}
+			r["output"], r["usage"] = output, used.responses()
 		}
 		return r
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"sidenote/cmd/sidenote/internal/billing"
 )
 
 // MaxRequest is the largest request body that a Stub reads, in bytes.
@@ -18,6 +20,8 @@ const MaxRequest = 32 << 20
 // messages, and plays the stages of the presets. The zero value is ready to use; it is safe for
 // concurrent use.
 type Stub struct {
+	Billing *billing.Meter // computes the usage of requests; nil for an estimate without a prompt cache
+
 	mu   sync.Mutex
 	kept []Exchange
 }
@@ -55,13 +59,16 @@ func (s *Stub) keep(e Exchange) {
 }
 
 // ServeHTTP answers POST /v1/chat/completions, /v1/responses and /v1/messages, streaming or not, POST
-// /v1/messages/count_tokens and GET /v1/models; anything else is an error in OpenAI's format.
+// /v1/messages/count_tokens, GET /v1/models and, with billing, GET /billing; anything else is an
+// error in OpenAI's format.
 func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && r.URL.Path == "/v1/models":
 		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{
 			map[string]any{"id": "demo", "object": "model", "created": created, "owned_by": "sidenote"},
 		}})
+	case r.Method == http.MethodGet && r.URL.Path == "/billing" && s.Billing != nil:
+		writeJSON(w, http.StatusOK, s.Billing.Totals())
 	case !slices.Contains([]string{"/v1/chat/completions", "/v1/responses", messagesPath, countPath}, r.URL.Path):
 		writeError(w, http.StatusNotFound, "unknown_url", fmt.Sprintf("Unknown request URL: %s %s", r.Method, r.URL.Path))
 	case r.Method != http.MethodPost:
@@ -157,8 +164,13 @@ func (s *Stub) chat(w http.ResponseWriter, body []byte) {
 		return
 	}
 	part, answer := play(req.texts())
+	used, err := s.bill(billing.Chat, body, req, answer)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
 	s.keep(Exchange{part, body, answer})
-	usage := req.usage(answer)
+	usage := used.chat()
 	if req.Stream {
 		stream(w, req, answer, usage)
 		return
@@ -184,15 +196,8 @@ func (r chatRequest) texts() (all, question string) {
 	return b.String(), question
 }
 
-// usage estimates four bytes per token; it is a stub.
-func (r chatRequest) usage(answer string) map[string]int {
-	all, _ := r.texts()
-	prompt, completion := len(all)/4+4*len(r.Messages), r.N*(len(answer)/4+1)
-	return map[string]int{"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-}
-
 // stream sends the answer word by word as server-sent events.
-func stream(w http.ResponseWriter, req chatRequest, answer string, usage map[string]int) {
+func stream(w http.ResponseWriter, req chatRequest, answer string, usage map[string]any) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush := http.NewResponseController(w)
 	send := func(choices []any, usage any) {
