@@ -191,6 +191,9 @@ func (x *exchange) carriedEdits() (all answer.RefusedEdits) {
 	if inMessages {
 		all |= answer.EditSources
 	}
+	if inMessages && x.report.Rewrite.Ledger.CacheMark == rewrite.MarkSet {
+		all |= answer.EditCacheMark
+	}
 	placed := inMessages && x.report.Rewrite.Ledger.Placement != rewrite.PlaceLastUser
 	if (placed || x.tools != nil && x.tools.Policy().XML) && addsSystem(req) && !x.attempt.policy.NoSystem {
 		all |= answer.EditSystemMessage
@@ -218,7 +221,7 @@ func (x *exchange) editsToLeave(carried answer.RefusedEdits, e *answer.EditsRefu
 		return 0 // the application's own fields are refused
 	case leave == 0:
 		leave = carried
-		if leave.Has(answer.EditTools) {
+		if leave.Has(answer.EditTools | answer.EditCacheMark) { // more likely
 			leave &^= answer.EditSources | answer.EditSystemMessage
 		}
 	}
@@ -295,7 +298,7 @@ func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (
 		x.limitAnswer(x.metered, limit)
 	}
 	a, of, cheaper := &x.attempt, x.spending.Sent(), (func(budget.Rung) (Demand, bool))(asItIs)
-	if leave.Has(answer.EditTools | answer.EditSystemMessage | answer.EditSources) {
+	if leave.Has(answer.EditTools | answer.EditSystemMessage | answer.EditSources | answer.EditCacheMark) {
 		if answered, err := x.rewriteWithout(leave); err != nil || answered {
 			return answered, err
 		}
@@ -322,7 +325,7 @@ func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (
 // rewriteWithout rewrites a chat again without some edits.
 func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err error) {
 	a, res := &x.attempt, &x.report.Rewrite
-	again := leave.Has(answer.EditSystemMessage)
+	again := leave.Has(answer.EditSystemMessage | answer.EditCacheMark)
 	if leave.Has(answer.EditTools) {
 		again = again || !x.tools.Policy().FirstSearch || x.tools.HasRestored() || x.tools.policy.Empty() == rewrite.EmptyRefuse
 		a.policy = x.tools.policy
@@ -331,6 +334,9 @@ func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err
 	}
 	if leave.Has(answer.EditSystemMessage) {
 		a.policy = a.policy.WithoutSystem()
+	}
+	if leave.Has(answer.EditCacheMark) {
+		a.policy = a.policy.WithoutMarks()
 	}
 	if leave.Has(answer.EditSources) {
 		p := a.policy
@@ -415,6 +421,7 @@ const (
 	refusedTools  = "tools"
 	refusedUsage  = "stream_options"
 	refusedSystem = "system"
+	refusedMarks  = "cache_mark"
 )
 
 // rememberRefused records the edits left out of a request that then succeeded.
@@ -426,7 +433,7 @@ func (x *exchange) rememberRefused(left answer.RefusedEdits, limit services.Refu
 	}
 	for edit, refusal := range map[answer.RefusedEdits]services.Refusal{
 		answer.EditTools: {Param: refusedTools}, answer.EditIncludeUsage: {Param: refusedUsage},
-		answer.EditMaxTokens: limit, answer.EditSystemMessage: {Param: refusedSystem},
+		answer.EditMaxTokens: limit, answer.EditSystemMessage: {Param: refusedSystem}, answer.EditCacheMark: {Param: refusedMarks},
 	} {
 		switch {
 		case !left.Has(edit):
@@ -482,11 +489,16 @@ func contains(list []services.Refusal, param string) bool {
 	return false
 }
 
-// avoidSystem adds sources to a user message if the upstream has refused a system message.
-func (x *exchange) avoidSystem(a *attempt) {
-	if contains(x.server.refusedEdits(x.upstream, a.req.Model), refusedSystem) && addsSystem(a.req) {
+// avoidRefusedEdits adds sources to a user message if the upstream has refused a system message, and
+// sets no mark if it has refused one.
+func (x *exchange) avoidRefusedEdits(a *attempt) {
+	refused := x.server.refusedEdits(x.upstream, a.req.Model)
+	if contains(refused, refusedSystem) && addsSystem(a.req) {
 		a.policy = a.policy.WithoutSystem()
 		x.report.LeftOut |= answer.EditSystemMessage
+	}
+	if contains(refused, refusedMarks) {
+		a.policy = a.policy.WithoutMarks()
 	}
 }
 

@@ -155,6 +155,9 @@ func describe(w *strings.Builder, res rewrite.Result) {
 	if g.Budget > 0 {
 		fmt.Fprintf(w, "budget %d used %d = rules %d + tags %d + text %d, overflow %d, %s\n", g.Budget, g.Used, g.Rules, g.Tags, g.Text, g.Overflow, g.Exactness)
 	}
+	if g.CacheMark != "" {
+		fmt.Fprintf(w, "placement %s, cache mark %s\n", g.Placement, g.CacheMark)
+	}
 	if c := g.Chunks; c != nil {
 		fmt.Fprintf(w, "chunks %d of %d, budget %d used %d exact %t, in %v out %v cut %q\n", c.In, c.Total, c.Budget, c.Tokens, c.Exact, c.Included, c.Excluded, c.Cut)
 		for _, m := range c.Messages {

@@ -155,6 +155,8 @@ type Ledger struct {
 	Truncation string    `json:"truncation,omitempty"`
 	Placement  Placement `json:"placement,omitempty"` // where the block was inserted; not the policy's if there is no such place
 
+	CacheMark CacheMarkState `json:"cache_mark,omitempty"` // whether the end of what the application sent is marked; "" if no mark was to be set
+
 	Budget   int `json:"budget"`   // context_tokens in force
 	Used     int `json:"used"`     // tokens by which the messages grew
 	Rules    int `json:"rules"`    // of Used: the fixed sentences
@@ -264,7 +266,7 @@ func (j *job) account(res *Result, f *fitResult) {
 	}
 	l.EmbedFailure, l.Late = res.Retrieval.EmbedFailure, late(res.Retrieval.Late, l)
 	if res.Outcome == Injected {
-		l.Placement, l.Assembled, l.Results = j.placement, l.assembly(), j.results(f)
+		l.Placement, l.CacheMark, l.Assembled, l.Results = j.placement, j.mark.state, l.assembly(), j.results(f)
 		if j.req.History.Truncates {
 			l.Truncation = "auto"
 		}

@@ -38,6 +38,7 @@ type fitKey struct {
 	ratio        float64 // billed tokens per counted token
 	formatIsText bool
 	cites        bool
+	split        bool
 	query        string
 
 	places int // number of frames in use
@@ -120,7 +121,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	k := fitKey{
 		first: &sources[0], n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.Ratio(),
-		formatIsText: j.req.TextFormat, cites: j.cites, query: j.safeQuery(), places: j.places.n,
+		formatIsText: j.req.TextFormat, cites: j.cites, split: j.wanted == PlaceSplit, query: j.safeQuery(), places: j.places.n,
 	}
 	for i := range j.places.n {
 		k.frames[i] = j.places.at[i].Frame

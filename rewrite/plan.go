@@ -303,10 +303,10 @@ func (p *plan) result(out *fitResult) {
 	}
 }
 
-// placement returns the effective placement: the policy's if the request and the model allow it,
+// placement returns the effective placement: the one wanted if the request and the model allow it,
 // else another one. It is "" if there is no place at all.
-func placement(r *chat.Request, p *Policy, m *model.Model, last int) Placement {
-	switch want := p.Placement; {
+func placement(r *chat.Request, p *Policy, want Placement, m *model.Model, last int) Placement {
+	switch {
 	case m.NoSystem && r.Empty: // in a message of its own
 		return PlaceLastUser
 	case m.NoSystem && last < 0:
@@ -361,7 +361,7 @@ func (j *job) findPlaces() {
 		at[0], at[1], j.places.n = j.rulesPlace(), r.BlocksAfter(j.last), 2
 		return
 	case j.cites:
-		at[0], at[1], j.places.n = j.rulesPlace(), r.EndOf(j.last), 2
+		at[0], at[1], j.places.n = j.rulesPlace(), j.endOf(j.last), 2
 		return
 	}
 	switch j.placement {
@@ -369,16 +369,18 @@ func (j *job) findPlaces() {
 		if j.last < 0 {
 			at[0] = r.First("user")
 		} else {
-			at[0] = r.EndOf(j.last)
+			at[0] = j.endOf(j.last)
 		}
 	case PlaceSplit:
-		at[0], at[1], j.places.n = r.System(), r.EndOf(j.last), 2
+		at[0], at[1], j.places.n = r.System(), j.endOf(j.last), 2
 	case PlaceInstructions:
 		at[0] = r.Instructions()
 	case PlaceMarker:
 		at[0] = r.AtMarker(r.Markers()[0])
 	default:
-		at[0] = r.System()
+		if at[0] = r.System(); j.mark.state == MarkSet {
+			at[0] = j.endOf(j.mark.message)
+		}
 	}
 }
 

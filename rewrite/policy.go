@@ -12,6 +12,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/tokens"
 )
 
 // Mode says how much Sidenote does with a chat request. Each mode includes the lower ones.
@@ -38,6 +39,7 @@ const (
 	PlaceLastUser Placement = "last_user"
 	PlaceSplit    Placement = "split"
 	PlaceMarker   Placement = "marker"
+	PlaceAuto     Placement = "auto" // PlaceSplit if the upstream is known to cache prompts, else PlaceSystem
 	// PlaceInstructions is never a policy's: a Responses request whose input the upstream keeps gets
 	// the block in instructions. See History.
 	PlaceInstructions Placement = "instructions"
@@ -127,8 +129,10 @@ type Policy struct {
 	FilterTemplate *filter.Filter `json:"-"` // Filter before WithClaims filled in claim values; nil if it uses no claims
 
 	Placement     Placement
-	History       History `json:",omitempty"`
-	ContextTokens int     // limit for everything that the rewrite adds, in the model's tokens
+	CacheMarks    CacheMarks         `json:",omitempty"`
+	PromptCache   tokens.PromptCache `json:",omitempty"` // the upstream's; unknown: the model's
+	History       History            `json:",omitempty"`
+	ContextTokens int                // limit for everything that the rewrite adds, in the model's tokens
 	// ReserveOutputTokens is kept free in the model's window for the answer if the request does
 	// not limit its length. 0 means the model's usual length, or 4,096. It is at most a quarter
 	// of the window.
@@ -148,6 +152,7 @@ type Policy struct {
 	Skip               Skip   `json:",omitzero"` // background calls, which are relayed without a search
 	SkipSearch         bool   `json:"-"`         // set per request: skip the search, since what was found is irrelevant
 	NoSystem           bool   `json:"-"`         // the upstream refuses system messages for this model; see WithoutSystem
+	NoMarks            bool   `json:"-"`         // the upstream refuses cache marks for this model; see WithoutMarks
 	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and nothing was found
 	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part but something was found
 

@@ -81,10 +81,12 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 	} else {
 		rw.readEarlier(j)
 	}
-	j.placement = placement(req, p, &j.model, j.last)
+	j.wanted = j.wants()
+	j.placement = placement(req, p, j.wanted, &j.model, j.last)
 	if j.cites = j.canCite(); j.cites {
 		j.placement = PlaceSplit
 	}
+	j.findMark()
 	res.Model = j.model
 	if res.Ambiguity = j.ambiguity(asked != ""); res.Ambiguity != nil {
 		res.Outcome, res.Reason, res.Edits = Untouched, res.Ambiguity.Reason, StripEdits(req, p.Placement)
@@ -264,7 +266,7 @@ func (j *job) rulesGoInBlock(element bool) bool {
 	if j.cites && len(j.policy.Knowledge) > 0 {
 		return true
 	}
-	if j.policy.Placement != PlaceSplit || len(j.policy.Knowledge) == 0 {
+	if j.wanted != PlaceSplit || len(j.policy.Knowledge) == 0 {
 		return false
 	}
 	return j.placement == PlaceSplit || j.placement == PlaceSystem && !element // there is no user message yet
@@ -299,7 +301,7 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 	if o != Injected {
 		return strip
 	}
-	edits := make([]Edit, 0, 1+len(strip)) // usually there is one insertion
+	edits := append(make([]Edit, 0, 1+len(strip)), j.markEdits(in)...) // usually there is one insertion
 	for i, text := range in.insertions {
 		if text != nil {
 			at := &j.places.at[i]
@@ -312,9 +314,10 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 		}
 	}
 	for _, e := range strip {
-		if e.Offset != edits[0].Offset || e.Name != editMarker { // the block replaces that marker
-			edits = append(edits, e)
+		if e.Name == editMarker && e.Offset == j.places.at[0].Offset && in.insertions[0] != nil {
+			continue // the block replaces that marker
 		}
+		edits = append(edits, e)
 	}
 	return SortEdits(edits)
 }
@@ -340,7 +343,9 @@ type job struct {
 	presence     presentMessages                                           // for finding texts in the messages
 	skipped      []SourceEntry                                             // left out before the fit: without text, or already in the messages
 	readChunk    func(src *retrieval.Source, n int) (text string, ok bool) // reads chunk n of src's document if it is in src's section
+	wanted       Placement                                                 // the policy's; PlaceAuto is resolved
 	placement    Placement                                                 // in force
+	mark         cacheMark
 	places       places
 	plan         plan
 	fitted       fitResult // result of plan

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"text/tabwriter"
@@ -34,7 +35,7 @@ func (c *modelsCmd) Run(a *app) error {
 		table = []tokens.Model{row}
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tRESERVED\tIMAGE 1024²\tCOUNT\tROLES\tTOOLS\tSEARCH RESULTS")
+	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tRESERVED\tIMAGE 1024²\tCOUNT\tROLES\tTOOLS\tSEARCH RESULTS\tPROMPT CACHE")
 	for _, m := range table {
 		count := "exact"
 		if m.Estimated {
@@ -49,8 +50,8 @@ func (c *modelsCmd) Run(a *app) error {
 			results = "cited"
 		}
 		row := model.Model{Window: m.Window, MaxOutput: m.MaxOutput, DefaultOutput: m.DefaultOutput}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
-			row.ReservedOutput(), m.Images.Tokens(1024, 1024, "high"), count, roles, m.Tools, results)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
+			row.ReservedOutput(), m.Images.Tokens(1024, 1024, "high"), count, roles, m.Tools, results, cmp.Or(m.PromptCache, "unknown"))
 	}
 	return w.Flush()
 }

@@ -18,9 +18,10 @@ const (
 	EditMaxTokens                              // a limit for an answer without one
 	EditSystemMessage                          // a system message if the app sent none
 	EditSources                                // sources in the messages
+	EditCacheMark                              // a mark of what the upstream is to cache
 )
 
-var names = [...]string{"tools", "include-usage", "max-tokens", "system-message", "sources"}
+var names = [...]string{"tools", "include-usage", "max-tokens", "system-message", "sources", "cache-mark"}
 
 // Has reports whether e has one of o.
 func (e RefusedEdits) Has(o RefusedEdits) bool { return e&o != 0 }
@@ -56,12 +57,14 @@ var appParams = []string{
 	"reasoning_effort", "reasoning", "verbosity", "thinking", "response_format", "modalities", "service_tier", "store", "metadata", "user",
 }
 
-// words match what errors call the edits, in their order.
+// words match what errors call the edits, in their order. Nothing names sources.
 var words = [...]*regexp.Regexp{
 	regexp.MustCompile(`(?i)\btool|\bfunctions?\b|\bfunction[-_ ]?call`),
 	regexp.MustCompile(`(?i)stream[-_ ]?options|include[-_ ]?usage`),
 	regexp.MustCompile(`(?i)\bmax[-_ ]?(?:completion|output|new)?[-_ ]?tokens\b`),
 	regexp.MustCompile(`(?i)\b(?:system|developer)\b[^.]{0,40}\b(?:role|message|prompt|instruction)|\brole\b[^.]{0,40}\b(?:system|developer)\b|\bmust alternate\b`),
+	nil,
+	regexp.MustCompile(`(?i)prompt[-_ ]?cache|cache[-_ ]?(?:control|breakpoint)`),
 }
 
 var (
@@ -80,7 +83,7 @@ func ReadRefusedEdits(status int, body []byte) (e EditsRefusal) {
 	e.text = said.Text
 	all := e.text + "\n" + params
 	for i, re := range words {
-		if re.MatchString(all) {
+		if re != nil && re.MatchString(all) {
 			e.Named |= 1 << i
 		}
 	}

@@ -126,9 +126,6 @@ func hasBlock(message []byte, kind string) (found bool) {
 	return found
 }
 
-// openText opens a list whose first block has a string as its text.
-const openText = `[{"type":"text","text":`
-
 // OnlyWarms reports whether no answer is expected, as the request only fills the upstream's prompt
 // cache.
 func (r *Request) OnlyWarms() bool { return r.API == Messages && r.MaxTokens == 0 }
@@ -145,7 +142,7 @@ func (r *Request) TakesBlocks(i int) bool {
 func (r *Request) BlocksAfter(i int) Place {
 	m := &r.kept[i]
 	if m.kind == KindString {
-		return Place{Offset: m.content.End, Wrap: m.content, Frame: Frame{open: "}", close: "]"}}
+		return Place{Offset: m.content.End, Wrap: m.content, wrap: dialects[r.API].openList(), Frame: Frame{open: "}", close: "]"}}
 	}
 	return Place{Offset: m.last}
 }
@@ -155,7 +152,7 @@ func (p *Place) Wrapping() []byte {
 	if p.Wrap == (Span{}) {
 		return nil
 	}
-	return []byte(openText)
+	return []byte(p.wrap)
 }
 
 // SearchResults are the blocks of the type search_result in a Messages request.

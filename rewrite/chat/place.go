@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -9,7 +10,8 @@ import (
 // and the frame around the text.
 type Place struct {
 	Offset, Remove int
-	Wrap           Span // a string that becomes the text of the first block of a list; zero if nothing does
+	Wrap           Span // a string that becomes the text of the first part of a list; zero if nothing does
+	wrap           string
 	Frame
 }
 
@@ -49,15 +51,18 @@ func (f Frame) End(trail string) []byte {
 // that is not the first. Of Responses instructions are the first system message; of Messages it is
 // always the member system.
 func (r *Request) System() Place {
-	if r.API == Messages {
-		return r.Instructions()
-	}
-	for i := range r.kept {
-		if r.kept[i].operator() {
-			return r.EndOf(i)
-		}
+	if i := r.Operator(); i >= 0 {
+		return r.EndOf(i)
 	}
 	return r.First("system")
+}
+
+// Operator returns the index of the message whose end System returns, -1 if that is a new message.
+func (r *Request) Operator() int {
+	if r.API == Messages && !r.hasOperator() {
+		return -1
+	}
+	return slices.IndexFunc(r.kept, func(m message) bool { return m.operator() })
 }
 
 // Instructions returns the end of the member instructions of a Responses request, or of system of a

@@ -29,6 +29,7 @@ type Model struct {
 	Reasoning        tokens.Reasoning // whether it reasons before it answers
 
 	SearchResults bool // cites blocks of the type search_result by itself
+	PromptCache   tokens.PromptCache
 
 	Images      tokens.ImageRule
 	Calibration CalibrationValue // difference between the upstream's bills and our counts; zero if unknown

@@ -22,6 +22,7 @@ type Model struct {
 	CompletionCap bool // chats need max_completion_tokens; max_tokens is refused
 	Images        ImageRule
 	SearchResults bool // cites blocks of the type search_result by itself
+	PromptCache   PromptCache
 
 	FixedTemperature bool // refuses requests with a temperature
 	Reasoning        Reasoning
@@ -63,7 +64,7 @@ const TableDate = "2026-11-28"
 // A deployment may have any name, as on Azure. Its row is Other unless a row of the configuration
 // matches it.
 func Builtin() []Model {
-	refusing, tools, fixed, reasoning := strings.Fields(refuseSystem), toolUses(), strings.Fields(refuseTemperature), reasoningOf()
+	refusing, tools, fixed, reasoning, caches := strings.Fields(refuseSystem), toolUses(), strings.Fields(refuseTemperature), reasoningOf(), promptCaches()
 	var table []Model
 	for _, r := range slices.Concat(gpt5(), gpt4o(), older(), anthropic(), families()) {
 		for _, name := range strings.Fields(r.names) {
@@ -71,7 +72,7 @@ func Builtin() []Model {
 			m.Match, m.Encoding, m.NoSystem = name, cmp.Or(m.Encoding, published(name), o200k), slices.Contains(refusing, name)
 			m.Tools = tools[name]
 			m.FixedTemperature = slices.Contains(fixed, name)
-			m.Reasoning = reasoning[name]
+			m.Reasoning, m.PromptCache = reasoning[name], caches[name]
 			table = append(table, m)
 		}
 	}

@@ -129,6 +129,9 @@ func checkTreatment(c checker, key string, t Treatment) {
 	if t.Sources.Format == string(rewrite.SourcesSearchResult) && t.Expose != report.ExposeNames {
 		c.problem(key+".sources.format", "search_result shows titles in the model's own citations, and expose is %s; set expose: names", t.Expose)
 	}
+	if t.Placement == rewrite.PlaceMarker && t.CacheMarks == rewrite.MarksAuto {
+		c.problem(key+".cache_marks", "auto sets a mark behind the application's text, and placement is marker, within it; set placement: auto, split or system, or cache_marks: off")
+	}
 	if t.Retrieval.TopK > t.Retrieval.NumCandidates {
 		c.problem(key+".retrieval.top_k", "%d is more than num_candidates, %d", t.Retrieval.TopK, t.Retrieval.NumCandidates)
 	}

@@ -133,6 +133,8 @@ type Upstream struct {
 	Calibrate    string `yaml:"calibrate" of:"usage|count_tokens"` // what token counts are compared with
 	IncludeUsage string `yaml:"include_usage" of:"auto|off"`       // whether metered streams ask for their usage; off: the upstream refuses stream_options
 
+	PromptCache string `yaml:"prompt_cache" of:"auto|none|prefix|breakpoints|cache_control"` // how it caches prompts; auto: as it is known of the model
+
 	Dial transport.OutboundOptions `yaml:"-"` // built from the above
 }
 

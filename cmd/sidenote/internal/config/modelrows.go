@@ -24,6 +24,8 @@ type ModelRow struct {
 	Reasoning   string `yaml:"reasoning" of:"none|fixed|effort"` // before it answers
 	Tools       string `yaml:"tools" of:"functions|xml|none"`    // how tools are passed to it
 	Results     string `yaml:"search_results" of:"cited|none"`   // whether it cites blocks of that type by itself
+	// PromptCache is how its prompts are cached.
+	PromptCache tokens.PromptCache `yaml:"prompt_cache" of:"none|prefix|breakpoints|cache_control"`
 }
 
 // noSystem is the Roles of a model that rejects system messages.
@@ -79,8 +81,8 @@ func checkModels(rows []ModelRow, report func(key, format string, args ...any)) 
 			continue // reported as missing
 		case strings.Contains(strings.TrimSuffix(m.Match, "*"), "*"):
 			report(key+".match", "%q has a * that is not at its end", m.Match)
-		case m.Encoding == "" && m.Window == 0 && m.MaxOutputTokens == 0 && m.DefaultOutput == 0 && !m.Estimated && m.Roles == "" && m.OutputField == "" && m.Temperature == "" && m.Reasoning == "" && m.Tools == "":
-			report(key, "says nothing of %q; give encoding, window, max_output_tokens, roles, output_field, temperature, reasoning or tools", m.Match)
+		case m.Encoding == "" && m.Window == 0 && m.MaxOutputTokens == 0 && m.DefaultOutput == 0 && !m.Estimated && m.Roles == "" && m.OutputField == "" && m.Temperature == "" && m.Reasoning == "" && m.Tools == "" && m.PromptCache == "" && m.Results == "":
+			report(key, "says nothing of %q; give encoding, window, max_output_tokens, roles, output_field, temperature, reasoning, tools, search_results or prompt_cache", m.Match)
 		case m.Window > 0 && m.MaxOutputTokens > m.Window:
 			report(key+".max_output_tokens", "%d is more than the window of %d", m.MaxOutputTokens, m.Window)
 		}
@@ -141,6 +143,7 @@ func (m *ModelRow) over(row tokens.Model) tokens.Model {
 		row.FixedTemperature = m.Temperature == fixedTemperature
 	}
 	row.Reasoning = cmp.Or(tokens.Reasoning(m.Reasoning), row.Reasoning)
+	row.PromptCache = cmp.Or(m.PromptCache, row.PromptCache)
 	if m.Results != "" {
 		row.SearchResults = m.Results == citedResults
 	}

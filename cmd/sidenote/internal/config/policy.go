@@ -25,36 +25,37 @@ type Policy struct {
 
 // A Treatment says how a chat is handled. Overrides of a policy can change it.
 type Treatment struct {
-	Mode               string            `yaml:"mode" of:"off|shadow|inject|tools|staged"`
-	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
-	History            rewrite.History   `yaml:"history" of:"auto|instructions|input"` // of Responses requests
-	ContextTokens      Count             `yaml:"context_tokens" min:"1" max:"10M"`
-	ReserveOutput      Count             `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
-	Template           rewrite.Template  `yaml:"template,omitempty"`
-	Components         []Component       `yaml:"components,omitempty"`
-	Chunks             Chunks            `yaml:"chunks"`
-	Renderers          []renderer        `yaml:"renderers,omitempty"`
-	Order              rewrite.Order     `yaml:"order" of:"priority|declared|edges"`
-	ComponentsFormat   string            `yaml:"components_format" of:"tags|headings"`
-	Sources            SourcesComponent  `yaml:"sources"`
-	SourceAttributes   []string          `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section|date"`
-	Rules              string            `yaml:"rules" of:"on|off"` // whether Sidenote's rules precede the sources, or stand in the template
-	Citations          rewrite.Citations `yaml:"citations" of:"auto|on|off"`
-	Annotations        annotations       `yaml:"annotations"`
-	Grounding          rewrite.Grounding `yaml:"grounding" of:"default|strict"`
-	Escape             rewrite.Escape    `yaml:"escape" of:"tags|all"`
-	MinTruncatedTokens Count             `yaml:"min_truncated_tokens" min:"1" max:"1M"`
-	Skip               Skip              `yaml:"skip"` // background calls
-	Planner            Planner           `yaml:"planner"`
-	Retrieval          Retrieval         `yaml:"retrieval"`
-	Rerank             rerank            `yaml:"rerank"`
-	Grade              grade             `yaml:"grade"`
-	Tools              Tools             `yaml:"tools"`  // for mode tools
-	Stages             Stages            `yaml:"stages"` // for mode staged
-	OnEmpty            rewrite.OnEmpty   `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
-	EmptyAnswer        string            `yaml:"empty_answer"`
-	OnFailure          OnFailure         `yaml:"on_failure"`
-	Expose             report.Expose     `yaml:"expose" of:"none|ids|names"`
+	Mode               string             `yaml:"mode" of:"off|shadow|inject|tools|staged"`
+	Placement          rewrite.Placement  `yaml:"placement" of:"system|last_user|split|marker|auto"`
+	CacheMarks         rewrite.CacheMarks `yaml:"cache_marks,omitempty" of:"auto|off"`
+	History            rewrite.History    `yaml:"history" of:"auto|instructions|input"` // of Responses requests
+	ContextTokens      Count              `yaml:"context_tokens" min:"1" max:"10M"`
+	ReserveOutput      Count              `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
+	Template           rewrite.Template   `yaml:"template,omitempty"`
+	Components         []Component        `yaml:"components,omitempty"`
+	Chunks             Chunks             `yaml:"chunks"`
+	Renderers          []renderer         `yaml:"renderers,omitempty"`
+	Order              rewrite.Order      `yaml:"order" of:"priority|declared|edges"`
+	ComponentsFormat   string             `yaml:"components_format" of:"tags|headings"`
+	Sources            SourcesComponent   `yaml:"sources"`
+	SourceAttributes   []string           `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section|date"`
+	Rules              string             `yaml:"rules" of:"on|off"` // whether Sidenote's rules precede the sources, or stand in the template
+	Citations          rewrite.Citations  `yaml:"citations" of:"auto|on|off"`
+	Annotations        annotations        `yaml:"annotations"`
+	Grounding          rewrite.Grounding  `yaml:"grounding" of:"default|strict"`
+	Escape             rewrite.Escape     `yaml:"escape" of:"tags|all"`
+	MinTruncatedTokens Count              `yaml:"min_truncated_tokens" min:"1" max:"1M"`
+	Skip               Skip               `yaml:"skip"` // background calls
+	Planner            Planner            `yaml:"planner"`
+	Retrieval          Retrieval          `yaml:"retrieval"`
+	Rerank             rerank             `yaml:"rerank"`
+	Grade              grade              `yaml:"grade"`
+	Tools              Tools              `yaml:"tools"`  // for mode tools
+	Stages             Stages             `yaml:"stages"` // for mode staged
+	OnEmpty            rewrite.OnEmpty    `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
+	EmptyAnswer        string             `yaml:"empty_answer"`
+	OnFailure          OnFailure          `yaml:"on_failure"`
+	Expose             report.Expose      `yaml:"expose" of:"none|ids|names"`
 }
 
 // A Component is a named text that competes for the token budget.
@@ -206,7 +207,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 			DenseWeight: float64(p.Retrieval.DenseWeight), Fusion: p.Retrieval.fusion(),
 		},
 		Skip: p.Skip.policy(), Planner: p.Planner.settings(), Chunks: chunksPolicy(p.Chunks, p.Renderers),
-		Placement: p.Placement, History: p.History, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
+		Placement: p.Placement, CacheMarks: p.CacheMarks, History: p.History, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
 		Order:   p.Order,
 		Style: rewrite.Style{

@@ -64,6 +64,7 @@ func resolvePolicy(c *Config, name Name, p Policy) *tenant.Policy {
 		return r == budget.NoPlanner && out.Rewrite.Planner.MaxQueries == 0 || r == budget.NoStages && out.Rewrite.Mode != rewrite.Staged
 	})
 	out.Metered, out.OutputCap = out.Budget.Tokens(), int(p.MaxOutput)
+	out.Rewrite.PromptCache = c.upstreams()[p.Upstream].promptCache()
 	out.Rewrite.Rerank = p.Rerank.Settings(addressOf(c, p.Rerank.Upstream))
 	out.Rewrite.Grade = p.Grade.Settings(addressOf(c, p.Grade.Upstream))
 	out.Rewrite.Planner.Replan = p.Grade.Replans()

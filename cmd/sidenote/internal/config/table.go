@@ -86,6 +86,7 @@ func processSections() []section {
 			{"proxy", "`HTTPS_PROXY` and `NO_PROXY` of the environment", "`http://` or `socks5://` proxy, or `off`."},
 			{"calibrate", "`usage`", "What token counts learn from: the `usage` of answers, or `count_tokens` of the Messages API, called for one request in 16."},
 			{"include_usage", "`auto`", "Whether metered streams ask for token usage by `stream_options`, hidden from the client; `off` for upstreams that refuse the field."},
+			{"prompt_cache", "`auto`", "How it caches prompts: `none`, `prefix` (vLLM), `breakpoints` (OpenAI from GPT-5.6), `cache_control` (Anthropic), or `auto`: as is known of the model."},
 		}},
 		{"upstreams", "More APIs, by name." + sameKeys + "`upstream`.", nil},
 		{"state", "Where embedded bases are stored.", []about{
@@ -163,6 +164,7 @@ func processSections() []section {
 			{"reasoning", "", "`none`; `fixed`: reasons before it answers; `effort`: also accepts `reasoning_effort`. Sidenote's own calls then ask for low effort."},
 			{"tools", "", "How the model takes tools in mode `tools`: `functions`; `xml`: described in text; `none`: sources are injected instead, unless the policy sets `protocol: xml`."},
 			{"search_results", "", "`cited` if the model cites blocks of the type `search_result`, else `none`."},
+			{"prompt_cache", "", "How its prompts are cached; see `upstream`."},
 		}},
 		{"include[]", "Files that add to this one.", []about{
 			{"path", "", "Pattern of files, which may define models, bases in their own folder, policies except `default`, and tenants."},

@@ -9,6 +9,7 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy"
 	"sidenote/proxy/transport"
+	"sidenote/rewrite/tokens"
 )
 
 // A ProxyURL is treated as a secret because it may hold a password. Off means a direct connection,
@@ -119,4 +120,12 @@ func (u *Upstream) keyHeader() string {
 		return ""
 	}
 	return u.KeyHeader
+}
+
+// promptCache returns how the upstream caches prompts; unknown if that depends on the model.
+func (u Upstream) promptCache() tokens.PromptCache {
+	if u.PromptCache == "auto" {
+		return tokens.CacheUnknown
+	}
+	return tokens.PromptCache(u.PromptCache)
 }

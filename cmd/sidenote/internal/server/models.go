@@ -30,7 +30,7 @@ func (m *ModelTable) Model(name string) model.Model {
 	return model.Model{
 		Row: cmp.Or(row.Configured, row.Match), Encoding: row.Encoding, Window: row.Window, MaxOutput: row.MaxOutput, DefaultOutput: row.DefaultOutput,
 		Estimated: row.Estimated, NoSystem: row.NoSystem, CompletionCap: row.CompletionCap, Tools: row.Tools, Counter: counter, Images: row.Images,
-		FixedTemperature: row.FixedTemperature, Reasoning: row.Reasoning, SearchResults: row.SearchResults,
+		FixedTemperature: row.FixedTemperature, Reasoning: row.Reasoning, SearchResults: row.SearchResults, PromptCache: row.PromptCache,
 	}
 }
 

@@ -1,0 +1,143 @@
+package chat
+
+import "bytes"
+
+// A CacheMark is a member of a content part that marks the end of what an upstream caches of a
+// prompt.
+type CacheMark byte
+
+// The marks.
+const (
+	// MarkBreakpoint is OpenAI's (developers.openai.com/api/docs/guides/prompt-caching).
+	MarkBreakpoint CacheMark = iota
+	// MarkControl and MarkHour are Anthropic's, for five minutes and for an hour
+	// (platform.claude.com/docs, "Prompt caching").
+	MarkControl
+	MarkHour
+)
+
+// name returns the name of the member, with its quotes.
+func (m CacheMark) name() string {
+	if m == MarkBreakpoint {
+		return `"prompt_cache_breakpoint"`
+	}
+	return `"cache_control"`
+}
+
+// MaxCacheMarks is the number of marks that both upstreams take in one request.
+const MaxCacheMarks = 4
+
+// JSON returns the member that is inserted before the brace that closes a content part.
+func (m CacheMark) JSON() []byte {
+	value := [...]string{`{"mode":"explicit"}`, `{"type":"ephemeral"}`, `{"type":"ephemeral","ttl":"1h"}`}[m]
+	return []byte("," + m.name() + ":" + value)
+}
+
+// CountIn returns the number of marks in a part of a body. It may count a string that is equal to the
+// name of the member, but never misses a mark unless its name is escaped.
+func (m CacheMark) CountIn(part []byte) int { return bytes.Count(part, []byte(m.name())) }
+
+// A MarkPlace is where a mark is inserted, at the end of what the application wrote in a message.
+type MarkPlace struct {
+	Offset int  // of the mark's JSON
+	Text   Span // a string that becomes the text of the first part of a list; zero if the content is a list
+	Marked bool // the application has marked its last part
+}
+
+// MarkAfter returns the place of a mark at the end of the content of the i-th message. It is false if
+// there is none: the content is empty, its last part cannot be marked, or the API has only text there.
+func (r *Request) MarkAfter(i int, mark CacheMark) (at MarkPlace, ok bool) {
+	m := &r.kept[i]
+	switch {
+	case m.kind == KindString && m.content.End-m.content.Start > 2 && !r.onlyText(i):
+		return MarkPlace{Offset: m.content.End, Text: m.content}, true
+	case m.kind == KindArray && m.last > 0:
+		last := r.lastPart(m)
+		if !markable(last) {
+			return at, false
+		}
+		return MarkPlace{Offset: m.last - 1, Marked: mark.CountIn(last) > 0}, true
+	}
+	return at, false
+}
+
+// onlyText reports whether the i-th message is instructions or an input that is a string, which the
+// Responses API does not take as a list of parts.
+func (r *Request) onlyText(i int) bool {
+	return r.API == Responses && (r.InInstructions(r.kept[i].content) || r.kept[i].content == r.list)
+}
+
+// lastPart returns the last part of a message's list of parts.
+func (r *Request) lastPart(m *message) (part []byte) {
+	list := NewReader(r.Body[m.content.Start:m.content.End])
+	list.Array(func(int) { part = list.Value() })
+	return part
+}
+
+// markable reports whether a content part is an object that can have a mark: it is neither thinking
+// nor a text that is empty.
+func markable(part []byte) bool {
+	kind, empty := "", false
+	r := NewReader(part)
+	if r.Kind() != KindObject {
+		return false
+	}
+	r.Object(func(name string) {
+		switch {
+		case name == "type" && r.Kind() == KindString:
+			kind = r.Text()
+		case name == "text" && r.Kind() == KindString:
+			empty = r.Text() == ""
+		default:
+			r.Value()
+		}
+	})
+	return kind != "" && kind != "thinking" && kind != "redacted_thinking" && !empty
+}
+
+// EndAsPart is like EndOf for a content that is a string: it returns the place of a part after the
+// string, which becomes a part itself.
+func (r *Request) EndAsPart(i int) Place {
+	m, d := &r.kept[i], &dialects[r.API]
+	return Place{Offset: m.content.End, Wrap: m.content, wrap: d.openList(), Frame: Frame{open: "}," + d.openPart, close: `"}]`, Before: r.tail(m)}}
+}
+
+// EndAsOnlyPart returns the end of the JSON that makes a string the only part of a list, whose
+// beginning is what Place.Wrapping returns for EndAsPart.
+const EndAsOnlyPart = "}]"
+
+// openList opens a list whose first part has a string as its text.
+func (d *dialect) openList() string { return "[" + d.openPart[:len(d.openPart)-1] }
+
+// LastMessage reports whether no message follows the i-th.
+func (r *Request) LastMessage(i int) bool { return int(r.kept[i].n) == len(r.Messages)-1 }
+
+// After returns the part of the list of messages after the i-th one.
+func (r *Request) After(i int) []byte {
+	if r.InInstructions(r.kept[i].content) {
+		return r.list.Of(r.Body)
+	}
+	return r.Body[r.Messages[r.kept[i].n].End:r.list.End]
+}
+
+// PromptCacheOptions returns the members of the body that say how its prompt is cached: the value of
+// cache_control (Messages) or prompt_cache_options; nil if there is none.
+func (r *Request) PromptCacheOptions() (options []byte) {
+	name := "prompt_cache_options"
+	if r.API == Messages {
+		name = "cache_control"
+	}
+	if !bytes.Contains(r.Body, []byte(name)) { // the usual case
+		return nil
+	}
+	body := NewReader(r.Body)
+	body.Members(func(member []byte) {
+		if value := body.Value(); string(member) == name {
+			options = value
+		}
+	})
+	return options
+}
+
+// Start returns the offset of the first member of the body.
+func (r *Request) Start() int { return r.first }
