@@ -51,9 +51,9 @@ func (b *bench) want(t testing.TB, body string, read, written int) {
 // words returns a text of n tokens.
 func words(n int) string { return strings.Repeat(" word", n) }
 
-// chat returns a request of chat completions whose messages have those contents, which are JSON,
+// chatOf returns a request of chat completions whose messages have those contents, which are JSON,
 // of system, user, assistant, user and so on.
-func chat(options string, contents ...string) string {
+func chatOf(options string, contents ...string) string {
 	messages := make([]string, len(contents))
 	for i, c := range contents {
 		role := "system"
@@ -79,22 +79,22 @@ const marked = `,"prompt_cache_breakpoint":{"mode":"explicit"}`
 func TestBreakpointsFollowAConversation(t *testing.T) {
 	b := newBench(billing.Breakpoints, billing.Chat)
 	// Each message costs 4 tokens besides its text.
-	b.want(t, chat("", text(1000), text(16)), 0, 1024)
-	b.want(t, chat("", text(1000), text(16), text(50), text(20)), 1024, 78)
-	b.want(t, chat("", text(1000), "["+part(16, "")+","+part(9, "")+"]"), 1024, 9)
-	b.want(t, chat("", text(1000), text(17)), 0, 1025)
-	b.want(t, chat("", text(900), text(16)), 0, 0) // too short
+	b.want(t, chatOf("", text(1000), text(16)), 0, 1024)
+	b.want(t, chatOf("", text(1000), text(16), text(50), text(20)), 1024, 78)
+	b.want(t, chatOf("", text(1000), "["+part(16, "")+","+part(9, "")+"]"), 1024, 9)
+	b.want(t, chatOf("", text(1000), text(17)), 0, 1025)
+	b.want(t, chatOf("", text(900), text(16)), 0, 0) // too short
 }
 
 // What follows an explicit mark may change; without an implicit breakpoint it is not written.
 func TestBreakpointsThatAreMarked(t *testing.T) {
 	system := "[" + part(1100, marked) + "]"
 	b := newBench(billing.Breakpoints, billing.Chat)
-	b.want(t, chat(`,"prompt_cache_options":{"mode":"explicit"}`, system, text(10)), 0, 1104)
-	b.want(t, chat(`,"prompt_cache_options":{"mode":"explicit"}`, system, text(20)), 1104, 0)
-	b.want(t, chat("", system, text(30)), 1104, 34)
-	b.want(t, chat("", text(1100), text(40)), 1104, 44) // read though unmarked
-	b.want(t, chat(`,"prompt_cache_options":{"mode":"explicit"}`, text(1200), text(40)), 0, 0)
+	b.want(t, chatOf(`,"prompt_cache_options":{"mode":"explicit"}`, system, text(10)), 0, 1104)
+	b.want(t, chatOf(`,"prompt_cache_options":{"mode":"explicit"}`, system, text(20)), 1104, 0)
+	b.want(t, chatOf("", system, text(30)), 1104, 34)
+	b.want(t, chatOf("", text(1100), text(40)), 1104, 44) // read though unmarked
+	b.want(t, chatOf(`,"prompt_cache_options":{"mode":"explicit"}`, text(1200), text(40)), 0, 0)
 	responses := newBench(billing.Breakpoints, billing.Responses)
 	const input = `{"model":"m","input":[{"role":"developer","content":[%s]},{"role":"user","content":"%s"}]}`
 	responses.want(t, fmt.Sprintf(input, strings.Replace(part(1100, marked), `"text"`, `"input_text"`, 1), "a"), 0, 1109)
@@ -107,26 +107,26 @@ func TestBreakpointsAreFourAtMost(t *testing.T) {
 	first := "[" + part(1100, "") + "]"
 	second := "[" + part(1100, "") + "," + part(10, "") + "]"
 	b := newBench(billing.Breakpoints, billing.Chat)
-	b.bill(t, chat("", five, text(1)))
-	b.want(t, chat(`,"prompt_cache_options":{"mode":"explicit"}`, second), 0, 0)
-	b.bill(t, chat(`,"prompt_cache_options":{"mode":"explicit"}`, five, text(1)))
-	b.want(t, chat(`,"prompt_cache_options":{"mode":"explicit"}`, second), 1114, 0)
-	b.want(t, chat(`,"prompt_cache_options":{"mode":"explicit"}`, first), 0, 0)
+	b.bill(t, chatOf("", five, text(1)))
+	b.want(t, chatOf(`,"prompt_cache_options":{"mode":"explicit"}`, second), 0, 0)
+	b.bill(t, chatOf(`,"prompt_cache_options":{"mode":"explicit"}`, five, text(1)))
+	b.want(t, chatOf(`,"prompt_cache_options":{"mode":"explicit"}`, second), 1114, 0)
+	b.want(t, chatOf(`,"prompt_cache_options":{"mode":"explicit"}`, first), 0, 0)
 }
 
 // Prefixes are read in steps of 128 tokens, wherever they end, and cost nothing to write.
 func TestPrefixes(t *testing.T) {
 	b := newBench(billing.Prefix, billing.Chat)
-	b.want(t, chat("", text(1500), text(16)), 0, 0)
-	b.want(t, chat("", text(1500), text(17)), 1408, 0)
-	b.want(t, chat("", text(1400), text(17)), 1280, 0)
-	b.want(t, chat("", text(1100), text(17)), 1024, 0)
-	b.want(t, chat("", text(900), text(17)), 0, 0)
-	b.want(t, strings.Replace(chat("", text(1500), text(16)), `"m"`, `"n"`, 1), 0, 0) // another model
+	b.want(t, chatOf("", text(1500), text(16)), 0, 0)
+	b.want(t, chatOf("", text(1500), text(17)), 1408, 0)
+	b.want(t, chatOf("", text(1400), text(17)), 1280, 0)
+	b.want(t, chatOf("", text(1100), text(17)), 1024, 0)
+	b.want(t, chatOf("", text(900), text(17)), 0, 0)
+	b.want(t, strings.Replace(chatOf("", text(1500), text(16)), `"m"`, `"n"`, 1), 0, 0) // another model
 	g := newBench(billing.Implicit, billing.Chat)
-	g.want(t, chat("", text(2100), text(16)), 0, 0)
-	g.want(t, chat("", text(2100), text(17)), 2104+4+15, 0)
-	g.want(t, chat("", text(2000), text(17)), 0, 0)
+	g.want(t, chatOf("", text(2100), text(16)), 0, 0)
+	g.want(t, chatOf("", text(2100), text(17)), 2104+4+15, 0)
+	g.want(t, chatOf("", text(2000), text(17)), 0, 0)
 }
 
 const (
@@ -224,9 +224,9 @@ func TestEntriesExpire(t *testing.T) {
 			t.Errorf("%s: %d tokens read after %v", rule, u.Read, lifetime)
 		}
 	}
-	f(billing.Breakpoints, billing.Chat, chat("", text(3000), text(1)), 30*time.Minute)
-	f(billing.Prefix, billing.Chat, chat("", text(3000), text(1)), 5*time.Minute)
-	f(billing.Implicit, billing.Chat, chat("", text(3000), text(1)), 5*time.Minute)
+	f(billing.Breakpoints, billing.Chat, chatOf("", text(3000), text(1)), 30*time.Minute)
+	f(billing.Prefix, billing.Chat, chatOf("", text(3000), text(1)), 5*time.Minute)
+	f(billing.Implicit, billing.Chat, chatOf("", text(3000), text(1)), 5*time.Minute)
 	f(billing.CacheControl, billing.Messages, messages("", text(3000), "["+part(1, fiveMinutes)+"]"), 5*time.Minute)
 	f(billing.CacheControl, billing.Messages, messages("", text(3000), "["+part(1, oneHour)+"]"), time.Hour)
 }
@@ -234,7 +234,7 @@ func TestEntriesExpire(t *testing.T) {
 // What is remembered is bounded; the requests of late are kept.
 func TestMemoryIsBounded(t *testing.T) {
 	b := newBench(billing.Prefix, billing.Chat)
-	request := func(i int) string { return chat("", fmt.Sprintf("%q", fmt.Sprint(i)+words(2000)), text(1)) }
+	request := func(i int) string { return chatOf("", fmt.Sprintf("%q", fmt.Sprint(i)+words(2000)), text(1)) }
 	for i := range 600 {
 		b.bill(t, request(i))
 	}
