@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -188,6 +189,7 @@ type usageObject struct {
 	seen   [len(numbers)]bool // names that were present
 	nested bool               // nested in another member of the answer or event
 	bad    UsageFinding       // the first problem with a number; "" if none
+	detail string             // the numbers that cannot be used; "" if there are none
 }
 
 // usage checks the numbers. If totalOnly is set, as for embeddings, the total alone gives the
@@ -204,23 +206,27 @@ func (o *usageObject) usage(totalOnly bool) (Usage, UsageFinding) {
 		return Usage{}, UsageAbsent
 	}
 	o.splitWritten()
-	if o.excludesCache() {
+	excludes := o.excludesCache()
+	if excludes {
 		o.n[input] += o.n[cached] + o.n[written]
 	}
-	o.addHidden()
+	o.addHidden(excludes)
 	u := Usage{
 		Input: o.n[input], CachedInput: o.n[cached], CacheWrite: o.n[written], CacheWrite1h: o.n[written1h],
 		Output: o.n[output], Reasoning: o.n[reasoning], Known: o.there[output],
 	}
 	switch {
 	case u.CachedInput+u.CacheWrite > u.Input:
+		o.detail = fmt.Sprintf("input %d, of it cached %d and written %d", u.Input, u.CachedInput, u.CacheWrite)
 		return Usage{}, UsageInconsistent
 	case u.Input > MaxUsageTokens:
+		o.detail = fmt.Sprintf("input %d", u.Input)
 		return Usage{}, UsageTooLarge
 	case !u.Known:
 		u.Output, u.Reasoning = 0, 0
 		return u, UsagePartial
 	case u.Reasoning > u.Output:
+		o.detail = fmt.Sprintf("output %d, of it reasoning %d", u.Output, u.Reasoning)
 		return Usage{}, UsageInconsistent
 	}
 	return u, UsageFound
@@ -264,13 +270,15 @@ func (o *usageObject) excludesCache() bool {
 }
 
 // addHidden adds reasoning to the output for upstreams that include it only in the total: xAI, and
-// Google, which does not report it separately.
-func (o *usageObject) addHidden() {
+// Google, which does not report it separately. If the input excluded the cache, or a rest is as large
+// as what was cached, a gateway may have added that to the total.
+func (o *usageObject) addHidden(excludedCache bool) {
 	hidden := o.n[total] - o.n[input] - o.n[output]
 	if hidden <= 0 || !o.there[output] {
 		return
 	}
-	if o.n[reasoning] == hidden || !o.there[reasoning] && !o.there[cached] && !o.there[written] {
+	google := !o.there[reasoning] && !o.there[written] && !excludedCache && hidden != o.n[cached]
+	if o.n[reasoning] == hidden || google {
 		o.n[output] += hidden
 		o.n[reasoning] = hidden
 	}
@@ -285,7 +293,7 @@ func (o *usageObject) add(later *usageObject) {
 		o.seen[i] = o.seen[i] || later.seen[i]
 	}
 	if o.nested = later.nested; o.bad == "" {
-		o.bad = later.bad
+		o.bad, o.detail = later.bad, later.detail
 	}
 }
 
@@ -309,7 +317,7 @@ func (o *usageObject) number(c *cursor, i int) {
 		c.skip() // null
 		return
 	}
-	f := numbers[i].is
+	f, start := numbers[i].is, c.i
 	n, bad := c.number()
 	if bad == "" && o.there[f] && o.n[f] != n {
 		switch {
@@ -324,9 +332,15 @@ func (o *usageObject) number(c *cursor, i int) {
 		}
 	}
 	if bad != "" && o.bad == "" {
-		o.bad = bad
+		o.bad, o.detail = bad, badNumber(numbers[i].name, c.text[start:c.i])
 	}
 	o.n[f], o.there[f], o.seen[i] = n, true, true
+}
+
+// badNumber names a member and the begin of its value, without control characters.
+func badNumber(name string, value []byte) string {
+	const most = 24 // bytes; numbers have fewer
+	return fmt.Sprintf("%s %.*q", name, most, bytes.TrimSpace(value))
 }
 
 // A cursor parses JSON. After an error it is at the end of the text.
@@ -519,7 +533,7 @@ var numbers = [...]struct {
 	{top, "output_tokens", output, "OpenAI's responses, Anthropic"},
 	{top, "total_tokens", total, "all but Anthropic; with reasoning that output does not have: xAI, Google"},
 
-	{details, "cached_tokens", cached, "OpenAI and most others"},
+	{details, "cached_tokens", cached, "OpenAI and most others: Google, Mistral, Qwen, xAI, OpenRouter, vLLM"},
 	{top, "cached_tokens", cached, "Kimi"},
 	{top, "prompt_cache_hit_tokens", cached, "DeepSeek"},
 	{top, "cache_read_input_tokens", cached, "Anthropic, LiteLLM"},

@@ -97,6 +97,8 @@ type UsageReader struct {
 	compressed  bool   // the answer is compressed
 	kept        []byte // the compressed answer so far
 	undecodable bool   // the answer is too long, or its encoding is unknown
+
+	detail string // see Detail
 }
 
 // Reset prepares r for an answer on a route, an event stream or a JSON object. An unencoded answer
@@ -173,7 +175,9 @@ func (r *UsageReader) Usage() (Usage, UsageFinding) {
 	case ok && r.messages && o.nested && hasFailed(r.end):
 		return Usage{}, UsageUpstreamFailed
 	case ok:
-		return o.usage(r.embeddings)
+		u, found := o.usage(r.embeddings)
+		r.detail = o.detail
+		return u, found
 	case !decoded:
 		return Usage{}, UsageUndecodable
 	case r.stream && hasFailed(r.end):
@@ -181,6 +185,9 @@ func (r *UsageReader) Usage() (Usage, UsageFinding) {
 	}
 	return Usage{}, UsageAbsent
 }
+
+// Detail returns the numbers for which Usage ignored the usage, for people; "" if it did not.
+func (r *UsageReader) Detail() string { return r.detail }
 
 // find returns the usage object, if there is one.
 func (r *UsageReader) find() (o usageObject, ok bool) {
