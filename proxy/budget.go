@@ -392,6 +392,7 @@ func (s *spending) charge(r *report.Report) budget.Amount {
 	}
 	cost, tier, err := s.prices.Cost(tokensOf(used), budget.Tier{Requested: s.tier, Reported: r.Answered.Tier})
 	r.Budget.Tier = tier
+	measureContext(r, s.terms, &s.prices)
 	return budget.Amount{
 		Requests: e.Requests, Tokens: min(used.Input+used.Output, budget.MaxAmount), Injected: min(s.sent.Injected, used.Input),
 		Money: budget.Money(cost, err),
@@ -439,8 +440,19 @@ func taken(terms *budget.Terms, r *report.Report, known answer.Settlement, model
 	}
 	cost, tier, err := prices.Cost(tokensOf(used), budget.Tier{Requested: asked, Reported: r.Answered.Tier})
 	r.Budget.Tier = tier
+	measureContext(r, terms, &prices)
 	a.Money = budget.Money(cost, err)
 	return a
+}
+
+// measureContext measures what the added tokens cost at the prices of the tier in the Report. A
+// model without any price has no cost.
+func measureContext(r *report.Report, terms *budget.Terms, t *budget.Tariff) {
+	if prices := t.Of(r.Budget.Tier); terms.Priced() && prices != (budget.Prices{}) {
+		r.MeasureContext(&prices)
+		return
+	}
+	r.MeasureContext(nil)
 }
 
 // tokensOf converts usage to the form that prices take.

@@ -395,7 +395,8 @@ func (a *account) charge() {
 		return
 	}
 	if a.server.budgets == nil || a.terms == nil || a.terms.Limited() {
-		return // the request was refused
+		r.MeasureContext(nil)
+		return // nothing is charged, or the request was refused
 	}
 	model, kind := a.model, KindOf(r)
 	if stage := r.Stages.Last(); stage != nil && kind == budget.Stage {

@@ -66,6 +66,7 @@ type Server struct {
 	edits        services.Memory // Sidenote's edits that models refused; see editsKey
 	shadows      chan struct{}
 	samples      *Samples
+	liars        sync.Map // [2]string{upstream, answer.UsageFinding} → true once a usage that cannot be true was reported
 	windows      sync.Map // [2]string{upstream, row of the model table} → true once its served window was reported
 	readers      answer.UsagePool
 	decoders     chan struct{}

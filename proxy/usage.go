@@ -119,7 +119,7 @@ func (a *account) readUsage() {
 	}
 	a.report.Calls[len(a.report.Calls)-1].PromptTokens = int(u.Input)
 	if found.Ignored() {
-		a.server.metrics.UsageIgnored(a.report.Upstream, string(found))
+		a.ignoreUsage(found)
 	}
 	needsText := !u.Known
 	if a.spending != nil {
@@ -129,6 +129,22 @@ func (a *account) readUsage() {
 		a.freeReader(found)
 	}
 	a.learn(int(u.Input))
+}
+
+// ignoreUsage records that the usage of the answer cannot be used. It logs a warning with the
+// numbers once for each upstream and finding.
+func (a *account) ignoreUsage(found answer.UsageFinding) {
+	s := a.server
+	s.metrics.UsageIgnored(a.report.Upstream, string(found))
+	if a.usageSkipped {
+		return
+	}
+	if a.report.UsageDetail = a.reader.Detail(); a.report.UsageDetail == "" {
+		return
+	}
+	if _, known := s.liars.LoadOrStore([2]string{a.report.Upstream, string(found)}, true); !known {
+		s.log.Warn("upstream reports a usage that cannot be true; it is ignored (once per upstream and kind)", "id", a.report.ID, "upstream", a.report.Upstream, "usage", string(found), "numbers", a.report.UsageDetail)
+	}
 }
 
 // countText counts the tokens of a metered answer that reported no usage.

@@ -164,6 +164,8 @@ type Ledger struct {
 	Text     int `json:"text"`     // of Used: the texts of sources and components
 	Overflow int `json:"overflow"` // demand - budget where positive
 
+	Parts [maxPlaces]ContextPart `json:"-"` // where in the prompt the added text is
+
 	Window      model.Window            `json:"window"`
 	Calibration *model.CalibrationValue `json:"calibration,omitempty"` // the correction applied to the counts
 
@@ -197,6 +199,27 @@ type Ledger struct {
 
 	EmbedFailure retrieval.EmbedReason `json:"embed,omitempty"` // why the question has no vector; "" if it has one
 	Late         int                   `json:"late,omitempty"`  // plans, vectors, searches and scores that missed the deadline
+}
+
+// A ContextPart is a part of the added text and its position in the prompt, both estimated by bytes.
+type ContextPart struct {
+	Share  float64 // of the added text; 0 if there is no such part
+	Before float64 // share of the application's own prompt that precedes it, as upstreams order prompts
+}
+
+// contextParts returns the parts of the added text.
+func (j *job) contextParts(f *fitResult) (parts [maxPlaces]ContextPart) {
+	size := 0
+	for i := range f.insertions {
+		size += f.insertions[i].Len()
+	}
+	for i := range f.insertions {
+		if n := f.insertions[i].Len(); n > 0 {
+			before, whole := j.req.PromptBefore(j.places.at[i].Offset)
+			parts[i] = ContextPart{Share: float64(n) / float64(size), Before: float64(before) / float64(max(whole, 1))}
+		}
+	}
+	return parts
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
@@ -266,7 +289,7 @@ func (j *job) account(res *Result, f *fitResult) {
 	}
 	l.EmbedFailure, l.Late = res.Retrieval.EmbedFailure, late(res.Retrieval.Late, l)
 	if res.Outcome == Injected {
-		l.Placement, l.CacheMark, l.Assembled, l.Results = j.placement, j.mark.state, l.assembly(), j.results(f)
+		l.Placement, l.CacheMark, l.Assembled, l.Results, l.Parts = j.placement, j.mark.state, l.assembly(), j.results(f), j.contextParts(f)
 		if j.req.History.Truncates {
 			l.Truncation = "auto"
 		}

@@ -139,7 +139,7 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 		e, ok = tooling{h}.endpoint(string(ctx.Path()))
 	}
 	if !ok && h.Usage != nil {
-		e, ok = usage{h.Usage, h.Tenants}.endpoint(string(ctx.Path()))
+		e, ok = usage{h.Usage, h.Tenants, h.Overview}.endpoint(string(ctx.Path()))
 	}
 	if err := h.admit(ctx, e, ok); err != nil {
 		refuse(ctx, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy/explain"
 	"sidenote/proxy/tenant"
 )
 
@@ -31,6 +32,9 @@ type Usage struct {
 	Day      UsagePeriod   `json:"day"`
 	Month    UsagePeriod   `json:"month"`
 	Parallel int64         `json:"parallel_requests"`
+	// Prompts say how upstreams' caches treated the prompts of the last 50 to 60 minutes, by policy
+	// and model, as counted by this process.
+	Prompts []explain.PromptUse `json:"prompt_cache,omitempty"`
 }
 
 // A UsageWindow is the state of one limit. The numbers are requests, tokens or, in windows of usd,
@@ -99,8 +103,9 @@ const ledgerWait = 10 * time.Second
 
 // A usage serves the usage endpoints.
 type usage struct {
-	ledger  budget.Reporter
-	tenants *tenant.Directory
+	ledger   budget.Reporter
+	tenants  *tenant.Directory
+	overview *explain.Recorder // may be nil
 }
 
 // endpoint returns the endpoint at a path.
@@ -119,7 +124,7 @@ func (u usage) one(ctx *fasthttp.RequestCtx, tenant string) error {
 		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("There is no tenant %q.", tenant))
 		return nil
 	}
-	out, err := u.of(p)
+	out, err := u.of(p, u.prompts())
 	if err != nil {
 		return err
 	}
@@ -128,14 +133,27 @@ func (u usage) one(ctx *fasthttp.RequestCtx, tenant string) error {
 
 // of asks the ledger. It does not pass on the request's context, which is reused, because the
 // ledger's client may read the context after it has answered.
-func (u usage) of(p *tenant.Policy) (Usage, error) {
+func (u usage) of(p *tenant.Policy, prompts []explain.PromptUse) (Usage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), ledgerWait)
 	defer cancel()
 	used, err := u.ledger.Usage(ctx, p.Tenant, p.Budget.Limits)
 	if err != nil {
 		return Usage{}, &Refusal{Status: fasthttp.StatusServiceUnavailable, Code: "ledger_unavailable", Message: "Usage of tenants cannot be read; try again.", Err: err}
 	}
-	return usageOf(p.Tenant, used), nil
+	out := usageOf(p.Tenant, used)
+	for i := range prompts {
+		if prompts[i].Tenant == p.Tenant {
+			out.Prompts = append(out.Prompts, prompts[i])
+		}
+	}
+	return out, nil
+}
+
+func (u usage) prompts() []explain.PromptUse {
+	if u.overview == nil {
+		return nil
+	}
+	return u.overview.PromptUses(time.Now())
 }
 
 // list answers with a page of all tenants by name.
@@ -146,8 +164,9 @@ func (u usage) list(ctx *fasthttp.RequestCtx) error {
 	}
 	slices.SortFunc(all, func(a, b *tenant.Policy) int { return cmp.Compare(a.Tenant, b.Tenant) })
 	var failed error
+	prompts := u.prompts()
 	err := answerList(ctx, len(all), func(i int) string { return all[i].Tenant }, func(i int) Usage {
-		out, err := u.of(all[i])
+		out, err := u.of(all[i], prompts)
 		if err != nil {
 			failed = err
 		}

@@ -91,6 +91,30 @@ type Usage struct {
 	Output       int64               `json:"output_tokens"`
 	Reasoning    int64               `json:"reasoning_tokens"`       // part of Output
 	Tier         string              `json:"service_tier,omitempty"` // whose prices applied; "" for the standard ones
+	Detail       string              `json:"detail,omitempty"`       // the numbers for which the usage was ignored
+	Context      *ContextUsage       `json:"context,omitempty"`      // nil if nothing was added, or no usage was reported
+}
+
+// A ContextUsage is the part of a Usage that the added tokens have, estimated by their position in
+// the prompt.
+type ContextUsage struct {
+	Input        int64    `json:"input_tokens"`
+	CachedInput  int64    `json:"cached_input_tokens"`
+	CacheWrite   int64    `json:"cache_write_tokens,omitempty"`
+	CacheWrite1h int64    `json:"cache_write_1h_tokens,omitempty"` // part of CacheWrite
+	USD          *float64 `json:"usd,omitempty"`                   // nil without prices
+}
+
+func contextUsage(c *report.ContextUsage) *ContextUsage {
+	if c.Input == 0 {
+		return nil
+	}
+	out := &ContextUsage{Input: c.Input, CachedInput: c.CachedInput, CacheWrite: c.CacheWrite, CacheWrite1h: c.CacheWrite1h}
+	if c.Priced {
+		usd := float64(c.Cost) / 1e12
+		out.USD = &usd
+	}
+	return out
 }
 
 // A Searched is a searched base and its generation.
@@ -162,7 +186,7 @@ func newExplanation(r *entry) *Explanation {
 		e.Timings.Grade = report.Milliseconds(by.Took)
 	}
 	if u := &r.Usage; r.UsageFound != "" {
-		e.Usage = &Usage{r.UsageFound, u.Input, u.CachedInput, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning, r.Budget.Tier}
+		e.Usage = &Usage{r.UsageFound, u.Input, u.CachedInput, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning, r.Budget.Tier, r.UsageDetail, contextUsage(&r.Context)}
 	}
 	if res.Ambiguity != nil {
 		e.Detail = short(res.Ambiguity.Message)

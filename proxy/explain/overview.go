@@ -45,8 +45,9 @@ func indexOf(o rewrite.Outcome) int {
 // with long document ids, and at most a microsecond per request. It is safe for concurrent use.
 type Recorder struct {
 	mu        sync.Mutex
-	minutes   [Minutes]minute // at their time modulo Minutes
-	documents [slots]slot     // at their time modulo slots
+	minutes   [Minutes]minute   // at their time modulo Minutes
+	documents [slots]slot       // at their time modulo slots
+	prompts   [slots]promptSlot // likewise
 	questions [keptQuestions]question
 	asked     int // total number of questions, including overwritten ones
 }
@@ -137,6 +138,7 @@ func (o *Recorder) Record(r *report.Report) {
 	if !r.Route.Rewritten() {
 		return
 	}
+	o.prompts[at/slotMinutes%slots].count(r, at/slotMinutes)
 	switch r.Reason {
 	case rewrite.ReasonNoMatch:
 		m.noMatch++

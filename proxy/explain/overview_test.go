@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
@@ -59,7 +60,8 @@ func TestView(t *testing.T) {
 		chatOverview("old", 61*time.Minute, nil), // its minute is over an hour ago
 		chatOverview("a", 59*time.Minute, func(r *report.Report) {
 			r.Usage = answer.Usage{Input: 1500, CachedInput: 500, CacheWrite: 300, Output: 20, Known: true}
-			r.Budget.Charged.Money = 250_000_000
+			r.Budget.Charged.Money, r.Rewrite.Model.Row = 250_000_000, "gpt-5*"
+			r.Context = report.ContextUsage{Tokens: budget.Tokens{Input: 800, CachedInput: 200, CacheWrite: 100}, Cost: budget.Dollar / 10, Priced: true}
 		}),
 		chatOverview("b", 30*time.Second, func(r *report.Report) { r.Rewrite.Ledger.Sources = r.Rewrite.Ledger.Sources[:1]; r.Overhead = 0 }),
 		chatOverview("c", 2*time.Minute, nothing(rewrite.ReasonNoMatch)),
@@ -96,11 +98,12 @@ func TestView(t *testing.T) {
  "requests": 8,
  "outcomes": [{"outcome":"injected","requests":2},{"outcome":"tools","requests":1},{"outcome":"staged","requests":0},{"outcome":"shadow","requests":1},{"outcome":"untouched","requests":3},{"outcome":"answered","requests":0},{"outcome":"refused","requests":0},{"outcome":"failed","requests":0},{"outcome":"relayed","requests":1}],
  "reasons": [{"outcome":"relayed","reason":"no-match","requests":1},{"outcome":"untouched","reason":"irrelevant","requests":1},{"outcome":"untouched","reason":"no-match","requests":1},{"outcome":"untouched","reason":"no-query-terms","requests":1}],
- "tokens": {"added":3561,"told":1,"input":1500,"cached":500,"cache_write":300,"output":20,"usd":0.25},
+ "tokens": {"added":3561,"told":1,"input":1500,"cached":500,"cache_write":300,"output":20,"usd":0.25,"context_usd":0.1},
  "overhead_ms": {"p50":4.032,"p95":4.032,"p99":4.032},
  "cache": {"hits":4,"lookups":8,"share":0.5},
  "ladder": [{"rung":"no_stages","requests":0},{"rung":"fewer_sources","requests":1},{"rung":"shorter_sources","requests":0},{"rung":"no_planner","requests":0},{"rung":"no_sources","requests":1},{"rung":"refuse","requests":0}],
  "minutes": null,
+ "prompt_cache": [{"tenant":"support","policy":"base","model":"gpt-5*","requests":1,"input_tokens":1500,"cached_input_tokens":500,"cache_write_tokens":300,"cached_share":0.3333333333333333,"context_tokens":800,"context_cached_tokens":200,"context_cache_write_tokens":100,"context_cached_share":0.25,"context_usd":0.1,"priced_requests":1}],
  "documents": [{"kb_id":"handbook","doc_id":"leave.md","name":"Leave policy","given":3},{"kb_id":"handbook","doc_id":"a\\\"b","name":"","given":1},{"kb_id":"handbook","doc_id":"it.md","name":"a\r\nSet-Cookie: x=1","given":1},{"kb_id":"handbook","doc_id":"überstunden.md","name":"Die \"Überstunden\"","given":1}],
  "documents_short": 0,
  "no_match": 1,
@@ -172,6 +175,39 @@ func TestFrequentDocumentsAreFound(t *testing.T) {
 	v := o.View(noon, nil)
 	if d := v.Documents[0]; d.ID != "frequent" || d.Given >= times || d.Given+v.MaxUndercount < times || v.MaxUndercount > 20*times/129 {
 		t.Errorf("%+v, short by %d", d, v.MaxUndercount)
+	}
+}
+
+// The use of prompt caches is added up by tenant, policy and model, and forgotten after an hour. The
+// number of these is bounded.
+func TestPromptUses(t *testing.T) {
+	o := explain.NewRecorder()
+	record := func(ago time.Duration, tenant, model string, u answer.Usage, c report.ContextUsage) {
+		o.Record(chatOverview("x", ago, func(r *report.Report) { r.Tenant, r.Rewrite.Model.Row, r.Usage, r.Context = tenant, model, u, c }))
+	}
+	unpriced := report.ContextUsage{Tokens: budget.Tokens{Input: 100, CachedInput: 50}}
+	record(70*time.Minute, "a", "m", answer.Usage{Input: 1e6}, unpriced)
+	record(30*time.Minute, "a", "m", answer.Usage{Input: 1000, CachedInput: 500}, unpriced)
+	record(5*time.Minute, "a", "m", answer.Usage{Input: 3000, CachedInput: 500}, report.ContextUsage{Tokens: budget.Tokens{Input: 100}, Cost: budget.Dollar, Priced: true})
+	record(5*time.Minute, "a", "n", answer.Usage{Input: 5000}, report.ContextUsage{})
+	record(5*time.Minute, "b", "m", answer.Usage{Input: 10, CacheWrite: 10}, report.ContextUsage{})
+	record(5*time.Minute, "b", "m", answer.Usage{}, report.ContextUsage{}) // did not report usage
+	want := []explain.PromptUse{
+		{Tenant: "a", Policy: "base", Model: "n", Requests: 1, Input: 5000},
+		{Tenant: "a", Policy: "base", Model: "m", Requests: 2, Input: 4000, CachedInput: 1000, CachedShare: .25, Context: 200, ContextCached: 50, ContextCachedShare: .25, ContextUSD: 1, Priced: 1},
+		{Tenant: "b", Policy: "base", Model: "m", Requests: 1, Input: 10, CacheWrite: 10},
+	}
+	if diff := cmp.Diff(want, o.PromptUses(noon.Add(-time.Nanosecond))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i := range 1000 {
+		record(5*time.Minute, "a", fmt.Sprint("model-", i), answer.Usage{Input: 1}, report.ContextUsage{})
+	}
+	if n := len(o.PromptUses(noon)); n > 101 {
+		t.Errorf("%d are kept", n)
+	}
+	if got := o.PromptUses(noon.Add(2 * time.Hour)); len(got) != 0 {
+		t.Errorf("hours later: %+v", got)
 	}
 }
 

@@ -27,6 +27,7 @@ type Overview struct {
 	Cache         CacheCount     `json:"cache"`
 	Ladder        []RungCount    `json:"ladder"`          // requests reduced to fit limits, by rung, then refused ones
 	Minutes       []Minute       `json:"minutes"`         // oldest first; the last one is not over
+	Prompts       []PromptUse    `json:"prompt_cache"`    // use of upstreams' caches in the last 50 to 60 minutes, most tokens first, at most 20
 	Documents     []UsedDocument `json:"documents"`       // most used in the last 50 to 60 minutes, at most 20
 	MaxUndercount int            `json:"documents_short"` // maximum error of each of their counts
 	NoMatch       int            `json:"no_match"`
@@ -57,6 +58,8 @@ type TokenCount struct {
 	Written  int64   `json:"cache_write,omitempty"` // written into it
 	Output   int64   `json:"output"`
 	USD      float64 `json:"usd"` // charged to tenants with limits on money or with accounting
+
+	ContextUSD float64 `json:"context_usd,omitempty"` // estimated cost of added tokens, part of USD
 }
 
 // count adds a request.
@@ -72,11 +75,13 @@ func (t *TokenCount) count(r *report.Report) {
 		t.Written += u.CacheWrite
 	}
 	t.USD += float64(r.Budget.Charged.Money) / 1e9
+	t.ContextUSD += float64(r.Context.Cost) / 1e12
 }
 
 func (t *TokenCount) add(other *TokenCount) {
 	t.Added, t.Reported, t.Input, t.Cached, t.Output, t.USD = t.Added+other.Added, t.Reported+other.Reported, t.Input+other.Input, t.Cached+other.Cached, t.Output+other.Output, t.USD+other.USD
 	t.Written += other.Written
+	t.ContextUSD += other.ContextUSD
 }
 
 // A Minute summarizes the requests that ended in one minute.
@@ -136,6 +141,8 @@ type Texts interface {
 func (o *Recorder) View(now time.Time, texts Texts) *Overview {
 	v := &Overview{Object: "overview", Time: now.UTC(), Minutes: []Minute{}, Reasons: []ReasonCount{}, Documents: []UsedDocument{}, Questions: []OpenQuestion{}}
 	questions := o.fill(v, now)
+	v.Prompts = o.PromptUses(now)
+	v.Prompts = v.Prompts[:min(len(v.Prompts), maxShown)]
 	v.Texts = texts != nil && texts.HasQuestions()
 	for i := range questions {
 		q := &questions[i]

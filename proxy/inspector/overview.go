@@ -111,6 +111,14 @@ func overviewPage(i *Inspector, _ *visit) (any, error) {
 	return view, nil
 }
 
+// CachedShare returns the share of the input that was read from upstreams' caches.
+func (v *overviewView) CachedShare() float64 {
+	if v.Tokens.Input == 0 {
+		return 0
+	}
+	return float64(v.Tokens.Cached) / float64(v.Tokens.Input)
+}
+
 // requestsOf returns the URL of the requests with an outcome and reason; "" if none are kept.
 func requestsOf(ring *explain.Ring, o rewrite.Outcome, r rewrite.Reason) string {
 	if ring == nil || o == report.Relayed {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
@@ -39,6 +40,7 @@ func busy() inspector.Data {
 				of.Outcome = report.Relayed
 			default:
 				of.Usage = answer.Usage{Input: 2100, CachedInput: 900, Output: 180, Known: true}
+				of.Context = report.ContextUsage{Tokens: budget.Tokens{Input: 400, CachedInput: 100}, Cost: budget.Dollar / 1000, Priced: true}
 				of.Budget.Charged.Money = 1_250_000
 			}
 			all = append(all, of)
@@ -124,8 +126,14 @@ func TestOverview(t *testing.T) {
 	if got := text(".questions tbody tr:nth-child(-n+3)"); !strings.HasPrefix(got, "Which submarine engines corrode? 97") || !strings.Contains(got, "; how do I reset my badge? 2 ") && !strings.Contains(got, "; How do I reset my badge? 2 ") || !strings.Contains(got, "acme handbook, faq no-match") {
 		t.Errorf("questions: %s", got)
 	}
-	if got := text("h2"); got != "Requests by minute; Added latency by minute; Errors; Requests without sources; Questions without a match; Most used documents" {
+	if got := text("h2"); got != "Requests by minute; Added latency by minute; Prompt caches; Errors; Requests without sources; Questions without a match; Most used documents" {
 		t.Errorf("headings: %s", got)
+	}
+	if got := text("#prompts tbody tr td:nth-child(n+6)"); !strings.HasPrefix(got, "43 %; ") || !strings.Contains(got, "; 25 %; ") { // how many depends on the minute
+		t.Errorf("prompt caches: %s", got)
+	}
+	if got := text(".figures div:nth-child(6) dd"); !strings.Contains(got, "(43 % cached)") {
+		t.Errorf("tokens used: %s", got)
 	}
 	if got := text(".pair tbody"); got != "refused quota166 failed upstream-timeout54; untouched no-match201" {
 		t.Errorf("reasons: %s", got)

@@ -73,6 +73,11 @@ func TestLineIsSlogs(t *testing.T) {
 			r.UsageFound, r.Usage = answer.UsageFound, answer.Usage{Input: 19, CachedInput: 7, CacheWrite: 6, CacheWrite1h: 2, Output: 10, Known: true}
 		},
 		func(r *report.Report) { r.Usage.CacheWrite1h = 0 },
+		func(r *report.Report) { r.Context.Tokens = budget.Tokens{Input: 12, CachedInput: 3} },
+		func(r *report.Report) {
+			r.Context = report.ContextUsage{Tokens: budget.Tokens{Input: 12, CachedInput: 3, CacheWrite: 5, CacheWrite1h: 2}}
+		},
+		func(r *report.Report) { r.Context, r.UsageDetail = report.ContextUsage{}, "input 9, of it cached 10" },
 		func(r *report.Report) { r.Budget.Tier = "priority \"1\"" },
 		func(r *report.Report) {
 			r.Budget.Tier, r.UsageFound, r.Usage = "", answer.UsageFound, answer.Usage{Input: 19, CachedInput: 7, Output: 10, Reasoning: 3, Known: true}
@@ -186,15 +191,28 @@ func stagesOf(r *report.Report) (list []slog.Attr) {
 	return append(list, slog.Group("stages", append(in, slog.Any("called", called))...))
 }
 
+// contextAttrs returns the attributes of what the usage has of added tokens.
+func contextAttrs(c *report.ContextUsage) (list []slog.Attr) {
+	if c.Input == 0 {
+		return nil
+	}
+	list = []slog.Attr{slog.Int64("context_input_tokens", c.Input), slog.Int64("context_cached_tokens", c.CachedInput)}
+	if c.CacheWrite > 0 {
+		list = append(list, slog.Int64("context_cache_write_tokens", c.CacheWrite), slog.Int64("context_cache_write_1h_tokens", c.CacheWrite1h))
+	}
+	return list
+}
+
 // attrs returns the attributes of r's line, in order.
 func attrs(r *report.Report) []slog.Attr {
 	l := &r.Rewrite.Ledger
 	var used []slog.Attr
 	if r.UsageFound != "" {
-		used = []slog.Attr{
-			slog.String("usage", string(r.UsageFound)),
-			slog.Int64("input_tokens", r.Usage.Input), slog.Int64("cached_input_tokens", r.Usage.CachedInput),
+		used = []slog.Attr{slog.String("usage", string(r.UsageFound))}
+		if r.UsageDetail != "" {
+			used = append(used, slog.String("usage_detail", r.UsageDetail))
 		}
+		used = append(used, slog.Int64("input_tokens", r.Usage.Input), slog.Int64("cached_input_tokens", r.Usage.CachedInput))
 		if r.Usage.CacheWrite > 0 {
 			used = append(used, slog.Int64("cache_write_tokens", r.Usage.CacheWrite))
 		}
@@ -205,6 +223,7 @@ func attrs(r *report.Report) []slog.Attr {
 		if r.Generated.Known {
 			used = append(used, slog.Int64("counted_output_tokens", r.Generated.Output))
 		}
+		used = append(used, contextAttrs(&r.Context)...)
 	}
 	if r.Budget.Tier != "" {
 		used = append(used, slog.String("service_tier", r.Budget.Tier))
@@ -269,6 +288,25 @@ func knowledgeOf(r *report.Report) []slog.Attr {
 		return nil
 	}
 	return []slog.Attr{slog.Any("knowledge", ids)}
+}
+
+// The cost of added tokens is logged in exact dollars if it is known, also if there is none.
+func TestLineTellsTheCostOfAddedTokens(t *testing.T) {
+	f := func(c report.ContextUsage, want string) {
+		t.Helper()
+		var out bytes.Buffer
+		r := reporttest.Injected()
+		r.UsageFound, r.Usage, r.Context = answer.UsageFound, answer.Usage{Input: 100, Known: true}, c
+		(&report.Log{Lines: &out}).Record(r)
+		if !strings.Contains(out.String(), want) || want == "" && strings.Contains(out.String(), "context_usd") || !json.Valid(out.Bytes()) {
+			t.Errorf("%+v: %s", c, out.String())
+		}
+	}
+	tokens := budget.Tokens{Input: 12}
+	f(report.ContextUsage{Tokens: tokens}, "")
+	f(report.ContextUsage{Tokens: tokens, Priced: true}, `,"context_usd":0.000000000,`)
+	f(report.ContextUsage{Tokens: tokens, Priced: true, Cost: 1}, `,"context_usd":0.000000001,`)
+	f(report.ContextUsage{Tokens: tokens, Priced: true, Cost: 5 * budget.Dollar / 4}, `,"context_usd":1.250000000,`)
 }
 
 // Charges are logged in exact dollars.

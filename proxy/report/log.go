@@ -384,8 +384,11 @@ func appendUsage(b []byte, r *Report) []byte {
 	if r.UsageFound == "" {
 		return b
 	}
-	b = append(append(b, `,"usage":"`...), r.UsageFound...)
-	b = strconv.AppendInt(append(b, `","input_tokens":`...), r.Usage.Input, 10)
+	b = append(append(append(b, `,"usage":"`...), r.UsageFound...), '"')
+	if r.UsageDetail != "" {
+		b = appendText(append(b, `,"usage_detail":`...), r.UsageDetail)
+	}
+	b = strconv.AppendInt(append(b, `,"input_tokens":`...), r.Usage.Input, 10)
 	b = strconv.AppendInt(append(b, `,"cached_input_tokens":`...), r.Usage.CachedInput, 10)
 	if r.Usage.CacheWrite > 0 {
 		b = strconv.AppendInt(append(b, `,"cache_write_tokens":`...), r.Usage.CacheWrite, 10)
@@ -398,6 +401,25 @@ func appendUsage(b []byte, r *Report) []byte {
 	if r.Generated.Known {
 		b = strconv.AppendInt(append(b, `,"counted_output_tokens":`...), r.Generated.Output, 10)
 	}
+	return appendContext(b, &r.Context)
+}
+
+// appendContext appends what the usage has of the added tokens, if any.
+func appendContext(b []byte, c *ContextUsage) []byte {
+	if c.Input == 0 {
+		return b
+	}
+	b = strconv.AppendInt(append(b, `,"context_input_tokens":`...), c.Input, 10)
+	b = strconv.AppendInt(append(b, `,"context_cached_tokens":`...), c.CachedInput, 10)
+	if c.CacheWrite > 0 {
+		b = strconv.AppendInt(append(b, `,"context_cache_write_tokens":`...), c.CacheWrite, 10)
+	}
+	if c.CacheWrite1h > 0 {
+		b = strconv.AppendInt(append(b, `,"context_cache_write_1h_tokens":`...), c.CacheWrite1h, 10)
+	}
+	if c.Priced {
+		b = appendUSD(append(b, `,"context_usd":`...), budget.Money(c.Cost, nil))
+	}
 	return b
 }
 
@@ -407,11 +429,15 @@ func appendCharged(b []byte, of *Budget) []byte {
 	if of.Tier != "" {
 		b = appendText(append(b, `,"service_tier":`...), of.Tier)
 	}
-	money := of.Charged.Money
-	if money <= 0 {
+	if of.Charged.Money <= 0 {
 		return b
 	}
-	b = append(strconv.AppendInt(append(b, `,"charged_usd":`...), money/budget.USD, 10), '.')
+	return appendUSD(append(b, `,"charged_usd":`...), of.Charged.Money)
+}
+
+// appendUSD appends an amount, which is not negative, in US dollars.
+func appendUSD(b []byte, money int64) []byte {
+	b = append(strconv.AppendInt(b, money/budget.USD, 10), '.')
 	var digits [20]byte
 	fraction := strconv.AppendInt(digits[:0], budget.USD+money%budget.USD, 10)
 	return append(b, fraction[1:]...) // fraction starts with a 1 that keeps the leading zeros

@@ -26,6 +26,7 @@ const OtherName = "other"
 // MetricNames are the allowed values of labels: configured names, never text from a request.
 type MetricNames struct {
 	Tenants   []string
+	Policies  []string
 	Upstreams []string
 	Knowledge []string
 	Stages    []string // stages of answers
@@ -60,6 +61,7 @@ type Metrics struct {
 	embeddingMetrics
 	mcpMetrics
 	usageMetrics
+	promptMetrics
 	toolMetrics
 	answerStageMetrics
 }
@@ -103,6 +105,7 @@ func NewMetrics(n MetricNames) *Metrics {
 	m.embeddingMetrics = newEmbeddingMetrics(f)
 	m.mcpMetrics = newMCPMetrics(f, m.tenants)
 	m.usageMetrics = newUsageMetrics(f, m.upstreams)
+	m.promptMetrics = newPromptMetrics(f, m.tenants, newNames(n.Policies, overflow))
 	m.toolMetrics = newToolMetrics(f)
 	m.answerStageMetrics = newAnswerStageMetrics(f, newNames(n.Stages, overflow))
 	m.fixed = newFixed(m.stages, m.excluded)
@@ -164,6 +167,7 @@ func (m *Metrics) Record(r *Report) {
 	}
 	if r.Route.Rewritten() {
 		m.recordRewrite(t, r)
+		m.recordPrompt(r)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"sidenote/cache/budget"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/route"
@@ -40,6 +42,7 @@ func TestJunkAddsNoSeries(t *testing.T) {
 		r.Rewrite.Model.Row = "other"
 		r.Rewrite.Ledger.Model = name
 		r.Calls, r.Overhead = answered(code), time.Millisecond
+		r.UsageFound, r.Usage = answer.UsageFound, answer.Usage{Input: 1200, CachedInput: 100, Output: 5, Known: true}
 		r.Rewrite.Retrieval.Excluded = retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludeReason(name)}})
 		r.Stages = &report.Stages{Called: []report.Stage{{Name: name, Outcome: report.StageOK, Calls: 1}}}
 		m.Record(r)
@@ -260,7 +263,10 @@ func BenchmarkRecord(b *testing.B) {
 	chat.Rewrite.Retrieval.Excluded = retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup}, {Reason: retrieval.ExcludedTopK}})
 	pass := *chat
 	pass.Route, pass.Outcome, pass.Rewrite = route.Embeddings, report.Relayed, rewrite.Result{}
-	for name, r := range map[string]*report.Report{"pass": &pass, "chat": chat} {
+	cached := *chat
+	cached.Policy, cached.UsageFound, cached.Usage = "base", answer.UsageFound, answer.Usage{Input: 3000, CachedInput: 2000, Output: 100, Known: true}
+	cached.Context = report.ContextUsage{Tokens: budget.Tokens{Input: 1000, CachedInput: 400}, Cost: 1e9, Priced: true}
+	for name, r := range map[string]*report.Report{"pass": &pass, "chat": chat, "chat with usage": &cached} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

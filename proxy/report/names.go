@@ -44,6 +44,7 @@ func (n *names) label(s string) string {
 // began before the reload may still end. Calls must not overlap. Version and Commit are ignored.
 func (m *Metrics) Add(n MetricNames) {
 	m.tenants.add(n.Tenants)
+	m.promptMetrics.policies.add(n.Policies)
 	m.upstreams.add(n.Upstreams)
 	m.baseMetrics.names.add(n.Knowledge)
 	m.answerStageMetrics.names.add(n.Stages)

@@ -118,10 +118,12 @@ type Report struct {
 
 	Client ClientEnd
 
-	Usage      answer.Usage        // of the last call, or of all rounds with tools, as reported; zero if not reported
-	UsageFound answer.UsageFinding // "" if there was no answer that could report usage
-	Answered   answer.ServedBy     // model and service tier that the last answer names, if it is charged
-	Generated  answer.CountedUsage // our own count of the output, if a metered answer did not report usage
+	Usage       answer.Usage        // of the last call, or of all rounds with tools, as reported; zero if not reported
+	UsageFound  answer.UsageFinding // "" if there was no answer that could report usage
+	UsageDetail string              // the numbers for which the usage was ignored; "" if it was not
+	Context     ContextUsage        // what Usage and the charge have of the tokens that were added
+	Answered    answer.ServedBy     // model and service tier that the last answer names, if it is charged
+	Generated   answer.CountedUsage // our own count of the output, if a metered answer did not report usage
 
 	ToolsSkipped  string                 // why no tools were offered though the policy has them; from a closed list
 	Tools         *Tools                 // the model's tool calls; nil if no tools were offered

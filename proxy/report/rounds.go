@@ -128,6 +128,7 @@ func (t *Tools) RestoreSources(given json.RawMessage) {
 type Rounds struct {
 	usage   answer.Usage
 	unknown bool // an answer did not report usage
+	context ContextUsage
 	charged budget.Amount
 	n       int
 }
@@ -144,8 +145,10 @@ func (r *Report) EndRound(before *Rounds) {
 	before.unknown = before.unknown || r.UsageFound != "" && !r.Usage.Known // a call without an answer cannot report usage
 	r.Stages.used(r.Usage)
 	before.charged = plus(before.charged, r.Budget.Charged)
+	before.context.add(&r.Context)
 	before.n++
 	r.Usage, r.UsageFound, r.Answered, r.Generated, r.Budget.Charged = answer.Usage{}, "", answer.ServedBy{}, answer.CountedUsage{}, budget.Amount{}
+	r.Context, r.UsageDetail = ContextUsage{}, ""
 }
 
 // AddRounds adds the usage of the rounds before the last one to r.
@@ -154,9 +157,9 @@ func (r *Report) AddRounds(before *Rounds) {
 		r.Stages.used(r.Usage)
 		return
 	}
-	unknown := r.UsageFound != "" && !r.Usage.Known
+	unknown, detail := r.UsageFound != "" && !r.Usage.Known, r.UsageDetail
 	r.EndRound(before)
-	r.Usage, r.Budget.Charged = before.usage, before.charged
+	r.Usage, r.Budget.Charged, r.Context, r.UsageDetail = before.usage, before.charged, before.context, detail
 	r.Usage.Known = !before.unknown
 	r.UsageFound = answer.UsageFound
 	if before.unknown || unknown {

@@ -114,6 +114,32 @@ func (r *Request) EndOf(i int) Place {
 	return Place{Offset: m.content.Start, Frame: Frame{open: `,"content":"`, close: `"`}}
 }
 
+// PromptBefore returns how many bytes of the prompt come before an offset of the body, and how many
+// the prompt has. The order is that in which upstreams cache prompts, whatever that of the body:
+// tools, instructions or system, then the messages.
+func (r *Request) PromptBefore(offset int) (before, whole int) {
+	for _, tools := range r.Tools {
+		before += tools.End - tools.Start
+	}
+	whole = before
+	found := false
+	for n, m := range r.Messages {
+		size := m.End - m.Start
+		whole += size
+		switch {
+		case found:
+		case m.Start <= offset && offset <= m.End:
+			before += offset - m.Start
+			found = true
+		case m.End < offset || n == 0 && r.hasOperator():
+			before += size
+		default:
+			found = true
+		}
+	}
+	return before, whole
+}
+
 // Text returns the text within the result of JSON, still escaped, without line feeds at its ends.
 func (f Frame) Text(json []byte) []byte {
 	text := json[len(f.open) : len(json)-len(f.close)]

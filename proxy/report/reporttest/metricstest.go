@@ -9,7 +9,7 @@ import (
 // NewMetrics returns metrics that know a few names.
 func NewMetrics() *report.Metrics {
 	return report.NewMetrics(report.MetricNames{
-		Tenants: []string{"acme", "beta"}, Upstreams: []string{"openai"}, Knowledge: []string{"handbook"}, Stages: []string{"draft", "final"},
+		Tenants: []string{"acme", "beta"}, Policies: []string{"base"}, Upstreams: []string{"openai"}, Knowledge: []string{"handbook"}, Stages: []string{"draft", "final"},
 		Version: "v1", Commit: "abc",
 	})
 }

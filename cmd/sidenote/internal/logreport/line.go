@@ -42,6 +42,13 @@ type line struct {
 	Reasoning    int64   `json:"reasoning_tokens"`
 	Charged      float64 `json:"charged_usd"`
 
+	// The part of the usage that the added tokens have.
+	ContextInput        int64    `json:"context_input_tokens"`
+	ContextCached       int64    `json:"context_cached_tokens"`
+	ContextCacheWrite   int64    `json:"context_cache_write_tokens"`
+	ContextCacheWrite1h int64    `json:"context_cache_write_1h_tokens"`
+	ContextUSD          *float64 `json:"context_usd"` // nil if it was not priced
+
 	Tools *struct {
 		Rounds int64 `json:"rounds"`
 		Calls  int64 `json:"calls"`
@@ -106,7 +113,7 @@ const (
 )
 
 func (l *line) plausible() bool {
-	tokens := []int64{l.Sources, l.ContextTokens, l.Input, l.CachedInput, l.CacheWrite, l.CacheWrite1h, l.Output, l.Reasoning}
+	tokens := []int64{l.Sources, l.ContextTokens, l.Input, l.CachedInput, l.CacheWrite, l.CacheWrite1h, l.Output, l.Reasoning, l.ContextInput, l.ContextCached, l.ContextCacheWrite, l.ContextCacheWrite1h}
 	times := []float64{l.Overhead, l.Retrieval, l.FirstByte, l.Total}
 	if l.Tools != nil {
 		tokens = append(tokens, l.Tools.Rounds, l.Tools.Calls, l.Tools.Tokens)
@@ -126,6 +133,12 @@ func (l *line) plausible() bool {
 		if ms < 0 || ms > maxMS {
 			return false
 		}
+	}
+	if l.ContextCached+l.ContextCacheWrite > l.ContextInput || l.ContextCacheWrite1h > l.ContextCacheWrite || l.ContextInput > l.Input {
+		return false
+	}
+	if l.ContextUSD != nil && (*l.ContextUSD < 0 || *l.ContextUSD > maxUSD) {
+		return false
 	}
 	return l.Time.Year() > 1970 && l.Time.Year() < 10_000 && l.CachedInput+l.CacheWrite <= l.Input && l.CacheWrite1h <= l.CacheWrite && l.Charged >= 0 && l.Charged < maxUSD
 }

@@ -42,6 +42,9 @@ func chatAbout(n int, tenant string, o rewrite.Outcome, why rewrite.Reason, toke
 	if n%4 == 0 {
 		r.Rewrite.Retrieval.Cache = retrieval.CacheHit
 	}
+	if r.Injected() && tokens > 0 { // a half of what was added was cached
+		r.Context.Tokens = budget.Tokens{Input: int64(tokens), CachedInput: min(200, int64(tokens)/2)}
+	}
 	if tokens > 0 {
 		r.Rewrite.Ledger.Sources = []rewrite.SourceEntry{{ID: 1}, {ID: 2}, {}}
 	}
@@ -210,6 +213,8 @@ func TestLinesThatAreNone(t *testing.T) {
 	f(edit(`"context_tokens":10`, `"context_tokens":9223372036854775807`), brokenLine)
 	f(edit(`"context_tokens":10`, `"context_tokens":"10"`), brokenLine)
 	f(edit(`"cached_input_tokens":200`, `"cached_input_tokens":20000`), brokenLine)
+	f(edit(`"context_cached_tokens":5`, `"context_cached_tokens":11`), brokenLine)
+	f(edit(`"context_input_tokens":10`, `"context_input_tokens":100000`), brokenLine)
 	f(edit(`"duration_ms":500`, `"duration_ms":1e300`), brokenLine)
 	f(edit(`"time":"2026`, `"time":"26`), brokenLine)
 	f(edit(`"msg":"request"`, `"msg":"listening"`), otherLine)
@@ -330,11 +335,38 @@ func TestCostOfCacheWritesAndTiers(t *testing.T) {
 	}
 	var page bytes.Buffer
 	written.Print(&page)
-	if !strings.Contains(page.String(), "6,185 input, 0 of it cached, 6,000 written to the cache, 10 output") {
+	if !strings.Contains(page.String(), "6,185 input, 0.0 % of it cached, 6,000 written to the cache, 10 output") {
 		t.Error(page.String())
 	}
 	r.Budget.Tier = "priority"
 	if got, want := read(t, &logreport.Tally{Prices: table}, logOf(r)).All.Cost.USD, (6185*10+10*60)/1e6; math.Abs(got-want) > 1e-9 {
 		t.Errorf("priority costs %v, want %v", got, want)
 	}
+}
+
+// Added tokens cost what the cache made of them, by the tier's prices; without a configuration, what
+// the log says.
+func TestCostOfAddedTokens(t *testing.T) {
+	table := budget.PriceTable{{
+		Match:  "gpt-5*",
+		Prices: must(budget.PriceText{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()),
+		Tiers:  map[string]budget.Prices{"flex": must(budget.PriceText{Input: "2.5", CachedInput: "0.25", CacheWrite: "3.125", CacheWrite1h: "5", Output: "15"}.Parse())},
+	}}
+	r := chatAbout(1, "sales", rewrite.Injected, "", 1000)
+	r.Usage = answer.Usage{Input: 5000, CachedInput: 3000, CacheWrite: 1500, CacheWrite1h: 500, Output: 10, Known: true}
+	r.Context = report.ContextUsage{Tokens: budget.Tokens{Input: 1000, CachedInput: 300, CacheWrite: 600, CacheWrite1h: 200}, Cost: budget.Dollar / 400, Priced: true}
+	f := func(prices budget.PriceTable, tier string, want float64) {
+		t.Helper()
+		r.Budget.Tier = tier
+		got := read(t, &logreport.Tally{Prices: prices}, logOf(r))
+		for _, g := range []logreport.Group{got.All, got.Tenants[0], got.Policies[0], got.Models[0]} {
+			if g.Cost == nil || math.Abs(g.Cost.ContextUSD-want) > 1e-12 || g.CachedShare != .6 || g.ContextCached != .3 || g.Tokens.ContextCacheWrite != 600 {
+				t.Errorf("%q: got %+v, want %v; %+v", tier, g.Cost, want, g)
+			}
+		}
+	}
+	f(table, "", (100*5+300*.5+400*6.25+200*10)/1e6)
+	f(table, "flex", (100*2.5+300*.25+400*3.125+200*5)/1e6)
+	f(table, "unknown", (100*5+300*.5+400*6.25+200*10)/1e6)
+	f(nil, "", .0025)
 }

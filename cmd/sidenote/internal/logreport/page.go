@@ -28,6 +28,7 @@ func (r *Report) Print(w io.Writer) {
 	p.tools(r)
 	p.groups("tenant", r.Tenants)
 	p.groups("policy", r.Policies)
+	p.groups("model", r.Models)
 	p.unanswered(r)
 }
 
@@ -91,16 +92,19 @@ func (p page) tokens(g *Group) {
 	if t.ToolResults > 0 {
 		p.line("           %s in results of tools", thousands(t.ToolResults))
 	}
-	cached := thousands(t.CachedInput) + " of it cached"
+	cached := strings.TrimSpace(percent(g.CachedShare)) + " of it cached"
 	if t.CacheWrite > 0 {
 		cached += ", " + thousands(t.CacheWrite) + " written to the cache"
 	}
 	p.line("           %s input, %s, %s output, reported by %s", thousands(t.Input), cached, thousands(t.Output), terminal.Plural(t.Reported, "answer"))
+	if t.ContextInput > 0 {
+		p.line("           of the input %s were added, %s of these cached (estimated)", thousands(t.ContextInput), strings.TrimSpace(percent(g.ContextCached)))
+	}
 	if t.Unreported > 0 {
 		p.line("           %s reported no usage", terminal.Plural(t.Unreported, "answer"))
 	}
 	if c := g.Cost; c != nil {
-		p.line("cost       $%.4f for %s, of it $%.4f for what was added, had none of it been cached upstream", c.USD, terminal.Plural(c.Priced, "request"), c.ContextUSD)
+		p.line("cost       $%.4f for %s, of it about $%.4f for what was added", c.USD, terminal.Plural(c.Priced, "request"), c.ContextUSD)
 		if c.Unpriced > 0 {
 			p.line("           %s without: no price, or no usage reported", terminal.Plural(c.Unpriced, "request"))
 		}
@@ -164,16 +168,27 @@ func (p page) tools(r *Report) {
 }
 
 func (p page) groups(kind string, list []Group) {
+	if len(list) == 0 {
+		return
+	}
 	p.line("")
-	p.line("%-20s %10s  %9s  %8s  %13s  %13s  %14s  %10s", kind, "requests", "injected", "nothing", "added tokens", "input", "added ms p95", "cache hit")
+	const row = "%-20s %10s  %9s  %8s  %13s  %13s  %12s  %10s  %12s  %9s"
+	p.line(row, kind, "requests", "injected", "nothing", "added tokens", "input", "input cached", "added USD", "added ms p95", "cache hit")
 	for i := range list[:min(len(list), shown)] {
 		g := &list[i]
 		name := g.Name
 		if name == "" {
 			name = "(none)"
 		}
-		p.line("%-20s %10s  %9s  %8s  %13s  %13s  %14s  %10s", column(name, 20), terminal.Thousands(g.Requests), strings.TrimSpace(percent(g.InjectedShare)),
-			terminal.Thousands(g.NoMatch+g.Irrelevant), thousands(g.Tokens.Context), thousands(g.Tokens.Input), ms(g.Overhead.P95), strings.TrimSpace(percent(g.Cache.Share)))
+		cached, usd := "-", "-"
+		if g.Tokens.Input > 0 {
+			cached = strings.TrimSpace(percent(g.CachedShare))
+		}
+		if g.Cost != nil && g.Cost.Priced > 0 {
+			usd = fmt.Sprintf("%.4f", g.Cost.ContextUSD)
+		}
+		p.line(row, column(name, 20), terminal.Thousands(g.Requests), strings.TrimSpace(percent(g.InjectedShare)),
+			terminal.Thousands(g.NoMatch+g.Irrelevant), thousands(g.Tokens.Context), thousands(g.Tokens.Input), cached, usd, ms(g.Overhead.P95), strings.TrimSpace(percent(g.Cache.Share)))
 	}
 	p.more(len(list))
 }

@@ -21,6 +21,7 @@ type Report struct {
 	All        Group        `json:"all"`
 	Tenants    []Group      `json:"tenants"`
 	Policies   []Group      `json:"policies"`
+	Models     []Group      `json:"models"`     // chats by row of the model table
 	Unanswered []Unanswered `json:"unanswered"` // searches that found nothing
 	Compared   *Compared    `json:"shadow_against_inject,omitempty"`
 	Tools      *Tools       `json:"tools,omitempty"`
@@ -49,7 +50,7 @@ type Reason struct {
 	Requests int    `json:"requests"`
 }
 
-// A Group is all requests, or those of one tenant or policy.
+// A Group is all requests, or those of one tenant, policy or model.
 type Group struct {
 	Name          string   `json:"name,omitempty"`
 	Requests      int      `json:"requests"`
@@ -60,6 +61,8 @@ type Group struct {
 	NoMatch       int      `json:"no_match"`
 	Irrelevant    int      `json:"irrelevant"`
 	Tokens        Tokens   `json:"tokens"`
+	CachedShare   float64  `json:"cached_share"`         // of the input: read from the upstream's cache
+	ContextCached float64  `json:"context_cached_share"` // the same of the added tokens
 	Cost          *Cost    `json:"cost,omitempty"` // absent without prices
 	ChargedUSD    float64  `json:"charged_usd,omitempty"`
 	Cache         Cache    `json:"cache"`
@@ -80,12 +83,18 @@ type Tokens struct {
 	Reasoning   int64 `json:"reasoning"` // part of Output
 	Reported    int   `json:"told"`      // answers that reported their usage
 	Unreported  int   `json:"untold"`    // answers that did not
+
+	// The added tokens in Input, and of these the cached and the written ones, estimated by their
+	// position in the prompt.
+	ContextInput      int64 `json:"context_input"`
+	ContextCached     int64 `json:"context_cached"`
+	ContextCacheWrite int64 `json:"context_cache_write,omitempty"`
 }
 
-// A Cost is the cost of requests by the prices of a configuration, in US dollars.
+// A Cost is the cost of requests in US dollars, by the prices of a configuration or else as logged.
 type Cost struct {
 	USD        float64 `json:"usd"`
-	ContextUSD float64 `json:"context_usd"` // of the added tokens, without the discount of the upstream's cache
+	ContextUSD float64 `json:"context_usd"` // of the added tokens, estimated
 	Priced     int     `json:"priced_requests"`
 	Unpriced   int     `json:"unpriced_requests"` // whose model has no price, or whose answer reported no usage
 }
@@ -156,7 +165,7 @@ func (t *Tally) Report() *Report {
 	r := &Report{
 		Object: "log.report", Since: moment(t.Since), First: moment(t.first), Last: moment(t.last), Lines: t.lines,
 		Outcomes: []Outcome{}, Reasons: []Reason{}, Unanswered: []Unanswered{},
-		All: t.all.report("", t.priced()), Tenants: t.groups(t.tenants), Policies: t.groups(t.policies),
+		All: t.all.report("", t.priced()), Tenants: t.groups(t.tenants), Policies: t.groups(t.policies), Models: t.groups(t.models),
 	}
 	for _, name := range largest(t.outcomes, func(n int) int { return n }) {
 		r.Outcomes = append(r.Outcomes, Outcome{name, t.outcomes[name], share(t.outcomes[name], t.lines.Requests)})
@@ -189,7 +198,7 @@ func (t *Tally) Report() *Report {
 }
 
 // priced reports whether costs are known.
-func (t *Tally) priced() bool { return len(t.Prices) > 0 }
+func (t *Tally) priced() bool { return len(t.Prices) > 0 || t.all.priced > 0 }
 
 // largest returns the names sorted by their numbers, largest first.
 func largest[V any](of map[string]V, number func(V) int) []string {
@@ -210,7 +219,8 @@ func (g *group) report(name string, priced bool) Group {
 	out := Group{
 		Name: name, Requests: g.requests, Failed: g.failed, Chats: g.chats, Injected: g.injected, InjectedShare: share(g.injected, g.chats),
 		NoMatch: g.noMatch, Irrelevant: g.irrelevant,
-		Tokens: Tokens{g.contextTokens, g.toolTokens, g.input, g.cachedInput, g.cacheWrite, g.output, g.reasoning, g.told, g.untold}, ChargedUSD: g.charged,
+		Tokens: Tokens{g.contextTokens, g.toolTokens, g.input, g.cachedInput, g.cacheWrite, g.output, g.reasoning, g.told, g.untold, g.contextInput, g.contextCached, g.contextWritten},
+		CachedShare: share(int(g.cachedInput), int(g.input)), ContextCached: share(int(g.contextCached), int(g.contextInput)), ChargedUSD: g.charged,
 		Cache:    cacheOf(g.cacheHits, g.cacheHits+g.cacheMisses),
 		Overhead: quantile(&g.overhead), Retrieval: quantile(&g.retrieval), FirstByte: quantile(&g.firstByte), Duration: quantile(&g.total),
 	}

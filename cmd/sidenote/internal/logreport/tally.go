@@ -30,6 +30,7 @@ type Tally struct {
 	reasons     counts
 	tenants     map[string]*group
 	policies    map[string]*group
+	models      map[string]*group // of chats
 	unanswered  map[asked]*Unanswered
 	shadow      side
 	inject      side
@@ -113,6 +114,9 @@ func (t *Tally) count(l *line) {
 	t.all.add(l, cost)
 	of(&t.tenants, l.Tenant).add(l, cost)
 	of(&t.policies, l.Policy).add(l, cost)
+	if l.chat() && l.Model != "" {
+		of(&t.models, l.Model).add(l, cost)
+	}
 	t.lookUp(l)
 	switch {
 	case l.shadow():
@@ -163,25 +167,29 @@ func (t *Tally) lookUp(l *line) {
 // A cost is the cost of a request in US dollars.
 type cost struct{ usd, context float64 }
 
-// costOf returns the cost of a request, or nil if it is unknown.
+// costOf returns the cost of a request, or nil if it is unknown: by the prices of the configuration
+// or, without any, as charged.
 func (t *Tally) costOf(l *line) *cost {
-	if l.Usage != "found" || len(t.Prices) == 0 || l.Model == "" {
+	if l.Usage != "found" {
 		return nil
 	}
+	if len(t.Prices) == 0 {
+		if l.ContextUSD == nil {
+			return nil
+		}
+		return &cost{usd: l.Charged, context: *l.ContextUSD}
+	}
 	p, ok := t.Prices.Find(l.Model, strings.TrimSuffix(l.Model, "*"))
-	if !ok {
+	if !ok || l.Model == "" {
 		return nil
 	}
 	prices := p.Of(l.Tier)
 	usd, err := prices.Cost(budget.Tokens{Input: l.Input, CachedInput: l.CachedInput, CacheWrite: l.CacheWrite, CacheWrite1h: l.CacheWrite1h, Output: l.Output})
-	if err != nil {
+	context, failed := prices.Cost(budget.Tokens{Input: l.ContextInput, CachedInput: l.ContextCached, CacheWrite: l.ContextCacheWrite, CacheWrite1h: l.ContextCacheWrite1h})
+	if err != nil || failed != nil {
 		return nil
 	}
-	c := &cost{usd: float64(usd) / float64(budget.Dollar)}
-	if !l.shadow() {
-		c.context = float64(l.ContextTokens) * float64(prices.Input) / float64(budget.Dollar)
-	}
-	return c
+	return &cost{usd: float64(usd) / float64(budget.Dollar), context: float64(context) / float64(budget.Dollar)}
 }
 
 // A group counts some of the requests.
@@ -191,6 +199,8 @@ type group struct {
 	contextTokens, toolTokens             int64
 	input, cachedInput, cacheWrite        int64
 	output, reasoning                     int64
+	contextInput, contextCached           int64 // of the answers that reported usage
+	contextWritten                        int64
 	told, untold                          int
 	usd, contextUSD, charged              float64
 	priced, unpriced                      int
@@ -249,6 +259,7 @@ func (g *group) use(l *line, c *cost) {
 	}
 	g.input, g.cachedInput, g.cacheWrite = g.input+l.Input, g.cachedInput+l.CachedInput, g.cacheWrite+l.CacheWrite
 	g.output, g.reasoning = g.output+l.Output, g.reasoning+l.Reasoning
+	g.contextInput, g.contextCached, g.contextWritten = g.contextInput+l.ContextInput, g.contextCached+l.ContextCached, g.contextWritten+l.ContextCacheWrite
 	g.charged += l.Charged
 	switch {
 	case c != nil:

@@ -27,6 +27,9 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 		plan = fmt.Sprintf("plan %g, ", t.Plan)
 	}
 	fmt.Fprintf(w, "%g ms, first byte after %g ms; %g ms of Sidenote's: %ssearch %g, fit %g, edit %g\n", t.Total, t.FirstByte, t.Overhead, plan, t.Retrieve, t.Fit, t.Edit)
+	if e.Stages == nil { // their usage is shown with them
+		printUsage(w, e.Usage)
+	}
 	printCitations(w, e.Citations)
 	printLedger(w, e)
 	printTools(w, e)
@@ -42,6 +45,31 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 	if e.Stages == nil || e.Stages.Answer == "" { // otherwise it is shown with its stage
 		printAnswer(w, e.Answer)
 	}
+}
+
+// printUsage prints the tokens that the answer reported, and what the added ones cost.
+func printUsage(w io.Writer, u *explain.Usage) {
+	switch {
+	case u == nil:
+		return
+	case u.Detail != "":
+		fmt.Fprintf(w, "usage ignored, %s: %s\n", u.Found, terminal.Clean(u.Detail))
+		return
+	case u.Input == 0:
+		return
+	}
+	share := float64(u.CachedInput) / float64(u.Input)
+	fmt.Fprintf(w, "%s tokens in, %s cached, %s written to the cache; %s out\n", thousands(u.Input), percent(share), thousands(u.CacheWrite), thousands(u.Output))
+	if c := u.Context; c != nil {
+		fmt.Fprintf(w, "of these %s added: %s cached, %s written%s (estimated)\n", thousands(c.Input), thousands(c.CachedInput), thousands(c.CacheWrite), cost(c.USD))
+	}
+}
+
+func cost(usd *float64) string {
+	if usd == nil {
+		return ""
+	}
+	return fmt.Sprintf(", $%.6f", *usd)
 }
 
 // printAnswer prints the answer of the model, as far as it is kept.

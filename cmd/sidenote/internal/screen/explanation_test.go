@@ -52,3 +52,19 @@ func TestExplanationIsPlainText(t *testing.T) {
 		}
 	}
 }
+
+// The usage of an answer is shown with what was added, or why it is ignored.
+func TestExplanationOfUsage(t *testing.T) {
+	f := func(u explain.Usage, want string) {
+		t.Helper()
+		var w strings.Builder
+		Explanation(&w, &explain.Explanation{Outcome: rewrite.Injected, Usage: &u})
+		if !strings.Contains(w.String(), want) {
+			t.Errorf("got\n%s\nwant\n%s", w.String(), want)
+		}
+	}
+	f(explain.Usage{Found: "found", Input: 5000, CachedInput: 3000, CacheWrite: 1500, Output: 10, Context: &explain.ContextUsage{Input: 1000, CachedInput: 300, CacheWrite: 600, USD: new(.00125)}},
+		"5,000 tokens in, 60.0 % cached, 1,500 written to the cache; 10 out\nof these 1,000 added: 300 cached, 600 written, $0.001250 (estimated)\n")
+	f(explain.Usage{Found: "found", Input: 8, Output: 1, Context: &explain.ContextUsage{Input: 2}}, "of these 2 added: 0 cached, 0 written (estimated)\n")
+	f(explain.Usage{Found: "inconsistent", Detail: "input 9, of it cached 10 and written 0"}, "usage ignored, inconsistent: input 9, of it cached 10 and written 0\n")
+}

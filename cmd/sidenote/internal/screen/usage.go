@@ -11,6 +11,7 @@ import (
 
 	"sidenote/cmd/internal/terminal"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 )
 
 // Usage shows each tenant's usage today and this month, and its fullest window.
@@ -28,7 +29,37 @@ func Usage(w io.Writer, all []admin.Usage) {
 		row(u.ID, thousands(day.Requests), thousands(day.Tokens), thousands(day.Injected), u.Month.Spent.USD, fullest(u.Windows))
 	}
 	fmt.Fprintln(w, "requests and tokens of today, US dollars of this month (UTC)")
+	var prompts []explain.PromptUse
+	for _, u := range all {
+		prompts = append(prompts, u.Prompts...)
+	}
+	promptCaches(w, prompts)
 }
+
+// promptCaches shows how upstreams' caches treated prompts, and what was added to them cost.
+func promptCaches(w io.Writer, all []explain.PromptUse) {
+	if len(all) == 0 {
+		return
+	}
+	width := len("TENANT POLICY MODEL")
+	names := make([]string, len(all))
+	for i, u := range all {
+		names[i] = terminal.Clean(u.Tenant + " " + u.Policy + " " + u.Model)
+		width = max(width, len(names[i]))
+	}
+	fmt.Fprintf(w, "\nprompt caches of upstreams, last hour of this process\n%-*s  %10s  %14s  %8s  %14s  %8s  %12s\n", width, "TENANT POLICY MODEL", "REQUESTS", "INPUT", "CACHED", "ADDED", "CACHED", "ADDED USD")
+	for i, u := range all {
+		usd := "no price"
+		if u.Priced > 0 {
+			usd = fmt.Sprintf("%.6f", u.ContextUSD)
+		}
+		fmt.Fprintf(w, "%-*s  %10s  %14s  %8s  %14s  %8s  %12s\n", width, names[i], terminal.Thousands(u.Requests), thousands(u.Input), percent(u.CachedShare),
+			thousands(u.Context), percent(u.ContextCachedShare), usd)
+	}
+	fmt.Fprintln(w, "what was added, and of it cached, is estimated by its position in the prompt")
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 func thousands(n int64) string { return terminal.Thousands(int(n)) }
 
@@ -80,6 +111,7 @@ func TenantUsage(w io.Writer, u admin.Usage) {
 	fmt.Fprintf(w, "  requests now: %d\n", u.Parallel)
 	period(w, "today", u.Day)
 	period(w, "this month", u.Month)
+	promptCaches(w, u.Prompts)
 }
 
 // number formats one of a window's numbers: 5,000,000 or $1.50.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 )
 
 // The columns of a table are aligned, however long a name is.
@@ -30,6 +31,29 @@ requests and tokens of today, US dollars of this month (UTC)
 `
 	if w.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", w.String(), want)
+	}
+}
+
+// The use of prompt caches follows the usage, shares in percent, costs where there are prices.
+func TestUsageOfPromptCaches(t *testing.T) {
+	prompts := []explain.PromptUse{
+		{Tenant: "acme", Policy: "a-long-policy", Model: "gpt-5*", Requests: 1200, Input: 5_000_000, CachedShare: .756, Context: 800_000, ContextCachedShare: .1, ContextUSD: 1.25, Priced: 9},
+		{Tenant: "acme", Policy: "base", Model: "other", Requests: 1, Input: 10},
+	}
+	var one, all strings.Builder
+	TenantUsage(&one, admin.Usage{ID: "acme", Prompts: prompts})
+	Usage(&all, []admin.Usage{{ID: "acme", Prompts: prompts}, {ID: "b"}})
+	const want = `
+prompt caches of upstreams, last hour of this process
+TENANT POLICY MODEL          REQUESTS           INPUT    CACHED           ADDED    CACHED     ADDED USD
+acme a-long-policy gpt-5*       1,200       5,000,000    75.6 %         800,000    10.0 %      1.250000
+acme base other                     1              10     0.0 %               0     0.0 %      no price
+what was added, and of it cached, is estimated by its position in the prompt
+`
+	for _, got := range []string{one.String(), all.String()} {
+		if !strings.HasSuffix(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
 	}
 }
 

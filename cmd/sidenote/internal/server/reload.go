@@ -30,7 +30,7 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.Metrics.Add(report.MetricNames{
-		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
+		Tenants: config.Texts(cfg.TenantNames()), Policies: Policies{Config: cfg}.Names(), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
 	})
 	rw := e.admin.Load().Rewriter
 	if old := e.Running(); !reflect.DeepEqual(cfg.Models, old.Models) || !reflect.DeepEqual(cfg.ModelsFile, old.ModelsFile) {

@@ -112,7 +112,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	}
 	version, commit := Version()
 	m := Monitor{Log: o.Log, Metrics: report.NewMetrics(report.MetricNames{
-		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
+		Tenants: config.Texts(cfg.TenantNames()), Policies: Policies{Config: cfg}.Names(), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
 		Version: version, Commit: commit,
 	})}
 	reader.neutralised = m.Neutralised
