@@ -70,8 +70,8 @@ type setting struct {
 // forms has the names of the APIs in both packages.
 var forms = map[billing.API]chat.API{billing.Chat: chat.Completions, billing.Responses: chat.Responses, billing.Messages: chat.Messages}
 
-// rewritten returns the body that goes to the upstream, and the names of the documents in it.
-func (s *sidecar) rewritten(t tester, to setting, api billing.API, body []byte) (sent []byte, documents string) {
+// rewritten returns the body that goes to the upstream, and the ledger of the rewrite.
+func (s *sidecar) rewritten(t tester, to setting, api billing.API, body []byte) ([]byte, *rewrite.Ledger) {
 	t.Helper()
 	req, err := forms[api].Parse(body)
 	if err != nil {
@@ -81,13 +81,18 @@ func (s *sidecar) rewritten(t tester, to setting, api billing.API, body []byte) 
 	p.Placement, p.Mode = to.placement, to.mode
 	p.Digest += fmt.Sprint(to)
 	r := explain.DryRun(t.Context(), s.engine.Rewriter, &s.policy, p, req, rewrite.Options{}, rewrite.ReasonOff)
+	return rewrite.ApplyEdits(nil, req.Body, r.Rewrite.Edits), &r.Rewrite.Ledger
+}
+
+// documents returns the names of the sources in a prompt.
+func documents(l *rewrite.Ledger) string {
 	var names []string
-	for _, source := range r.Rewrite.Ledger.Sources {
+	for _, source := range l.Sources {
 		if source.Inclusion != rewrite.Excluded {
 			names = append(names, fmt.Sprintf("%s#%d", source.Doc, source.Chunk))
 		}
 	}
-	return rewrite.ApplyEdits(nil, req.Body, r.Rewrite.Edits), strings.Join(names, " ")
+	return strings.Join(names, " ")
 }
 
 // readmes returns the pages of this repository.

@@ -252,7 +252,7 @@ type stability struct {
 // and the next turn has everything up to the end of the question before, under system and marker if
 // its sources are the same. It does not matter which replica rewrites, or what it did before.
 func TestTurnsAreByteStable(t *testing.T) {
-	placements := []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceMarker, rewrite.PlaceLastUser, rewrite.PlaceSplit}
+	placements := []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceMarker, rewrite.PlaceLastUser, rewrite.PlaceSplit, rewrite.PlaceAuto}
 	one, two := newSidecar(t, 1200, handbook(t)), newSidecar(t, 1200, handbook(t))
 	counter, err := tokens.New().Encoding("o200k_base")
 	if err != nil {
@@ -266,12 +266,13 @@ func TestTurnsAreByteStable(t *testing.T) {
 	seen := 0
 	follow := func(t *rapid.T, c talk, to setting) {
 		var before []byte
-		var documents string
+		var shown string
 		for _, s := range c.steps {
-			sent, now := one.rewritten(t, to, c.api, s.body)
+			sent, ledger := one.rewritten(t, to, c.api, s.body)
 			if other, _ := two.rewritten(t, to, c.api, s.body); !bytes.Equal(sent, other) {
 				t.Fatalf("%v: two replicas send\n%s\n%s", to, sent, other)
 			}
+			now := documents(ledger)
 			switch s.kind {
 			case retryStep:
 				if !bytes.Equal(sent, before) {
@@ -286,15 +287,15 @@ func TestTurnsAreByteStable(t *testing.T) {
 				was, _ := rendered(t, c.api, before, -1)
 				is, end := rendered(t, c.api, sent, s.previous+added)
 				n := common(was, is)
-				if stable := to.placement == rewrite.PlaceSplit || to.placement == rewrite.PlaceLastUser; stable && n < end {
+				if stable := ledger.Placement == rewrite.PlaceSplit || to.placement == rewrite.PlaceLastUser; stable && n < end {
 					t.Fatalf("%v: the common prefix ends after %d bytes, the question before after %d:\n%s\n%s", to, n, end, before, sent)
 				}
-				if now == documents && n < end {
+				if now == shown && n < end {
 					t.Fatalf("%v: the same sources differ:\n%s\n%s", to, before, sent)
 				}
 				sum := sums[to.placement]
 				sum.turns++
-				if now != documents {
+				if now != shown {
 					sum.changed++
 				}
 				if n >= end {
@@ -303,7 +304,7 @@ func TestTurnsAreByteStable(t *testing.T) {
 				all, same := count(was), count(was[:n])
 				sum.tokens, sum.same, sum.share = sum.tokens+all, sum.same+same, sum.share+float64(same)/float64(all)
 			}
-			before, documents = sent, now
+			before, shown = sent, now
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
