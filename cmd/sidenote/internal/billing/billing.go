@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -159,11 +160,13 @@ func (m *Meter) logf(format string, args ...any) {
 	}
 }
 
-// Totals returns the sums of all requests until now.
+// Totals returns the sums of all requests until now, the cost in hundredths.
 func (m *Meter) Totals() Totals {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.totals
+	t := m.totals
+	t.Cost = math.Round(100*t.Cost) / 100
+	return t
 }
 
 // String returns the totals as JSON in a line.
