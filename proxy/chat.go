@@ -183,6 +183,7 @@ func (x *exchange) chooseOverride(req *chat.Request) error {
 
 // injectSources rewrites a chat whose policy injects, then sends or answers it.
 func (x *exchange) injectSources(a *attempt) error {
+	x.keepCache(a)
 	x.avoidRefusedEdits(a)
 	if a.policy.Mode == rewrite.Tools {
 		a.policy = x.offerTools(a.body, a.req, a.policy)

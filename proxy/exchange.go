@@ -165,6 +165,7 @@ func (x *exchange) forward(r transport.Call) error {
 		return nil
 	}
 	x.readAlong(answer)
+	x.watchCache()
 	if x.sampled && x.reader != nil {
 		x.sample = x.server.samples.Take(x.outgoing)
 		x.count = x.tokenCount()
@@ -292,6 +293,7 @@ type reading struct {
 	chain        *chainTurn          // this turn of a conversation that the upstream holds; nil if it is not kept
 	sample       *sample             // the request, for learn; nil if it is not sampled
 	count        *tokenCount         // asks the upstream for the tokens of sample; nil if its bill says them
+	watch        cacheWatch
 }
 
 // A kept is what an exchange keeps from one request to the next: method values, so that they are
@@ -382,6 +384,7 @@ func (a *account) record() {
 	a.checker.Tell()
 	a.charge()
 	a.report.AddRounds(&a.before)
+	a.tellGuard()
 	a.keepAnswer()
 	a.server.records.Record(&a.report)
 }

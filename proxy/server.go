@@ -19,6 +19,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
+	"sidenote/proxy/cacheguard"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
@@ -103,6 +104,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 		return nil, err
 	}
 	s.setup.Store(first)
+	metrics.WatchCaches(s.PromptCaches)
 	s.base, s.stop = context.WithCancel(context.Background())
 	s.http = transport.NewServer(s.Handle, transport.ServerOptions{
 		Connections: cfg.Connections, Addresses: cfg.Addresses, Shed: metrics.Shed,
@@ -252,6 +254,7 @@ type setup struct {
 	tools     *RoundsKit   // nil: no tools are offered
 	outputs   StageOutputs // nil: none are cached
 	chains    Chains       // nil: nothing is remembered
+	guard     *cacheguard.Guard
 }
 
 // A backend is a configured upstream with its client.
@@ -323,7 +326,7 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 // newSetup checks cfg and returns its setup. It reuses the unchanged clients of old, which may be
 // nil.
 func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
-	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs, chains: cfg.Chains}
+	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs, chains: cfg.Chains, guard: cacheguard.New()}
 	for name, u := range cfg.Upstreams {
 		var before *backend
 		if old != nil {

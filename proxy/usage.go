@@ -108,6 +108,7 @@ func (a *account) readUsage() {
 		func() {
 			defer panics.Recover(a.panicked, nil)
 			u, found = a.reader.Usage()
+			a.watch.told = a.reader.TellsCache()
 		}()
 	}
 	a.report.Usage, a.report.UsageFound = u, found

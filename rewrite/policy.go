@@ -206,6 +206,17 @@ func (p Policy) WithoutSystem() Policy {
 	return p
 }
 
+// WithPlacement returns the policy with another placement and a note that says by what it was
+// chosen.
+func (p Policy) WithPlacement(to Placement, by string) Policy {
+	if p.Digest != "" {
+		p.Digest += "+" + string(to)
+	}
+	p.note("placement %s: chosen by %s, instead of %s", to, by, p.Placement)
+	p.Placement = to
+	return p
+}
+
 // Planning returns the planner's settings for a request to model; nil if planning is off. earlier
 // are the user's earlier messages, last first.
 func (p *Policy) Planning(model string, earlier []string) *retrieval.Planning {

@@ -98,8 +98,12 @@ type UsageReader struct {
 	kept        []byte // the compressed answer so far
 	undecodable bool   // the answer is too long, or its encoding is unknown
 
-	detail string // see Detail
+	detail     string // see Detail
+	tellsCache bool   // see TellsCache
 }
+
+// TellsCache reports whether Usage found how many tokens were read from the upstream's cache, maybe 0.
+func (r *UsageReader) TellsCache() bool { return r.tellsCache }
 
 // Reset prepares r for an answer on a route, an event stream or a JSON object. An unencoded answer
 // is read as it arrives. Of gzip, deflate, br and zstd, up to 256 KiB are copied and decoded by
@@ -176,7 +180,7 @@ func (r *UsageReader) Usage() (Usage, UsageFinding) {
 		return Usage{}, UsageUpstreamFailed
 	case ok:
 		u, found := o.usage(r.embeddings)
-		r.detail = o.detail
+		r.detail, r.tellsCache = o.detail, o.there[cached]
 		return u, found
 	case !decoded:
 		return Usage{}, UsageUndecodable

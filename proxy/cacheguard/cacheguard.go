@@ -45,7 +45,10 @@ const (
 )
 
 // A Key names an upstream and a row of its model table.
-type Key struct{ Upstream, Model string }
+type Key struct {
+	Upstream string `json:"upstream"`
+	Model    string `json:"model"`
+}
 
 // An Observation is one answered request.
 type Observation struct {
@@ -79,6 +82,9 @@ const (
 // String returns the name of the state.
 func (s State) String() string { return [...]string{"fine", "warned", "switched"}[s] }
 
+// MarshalText returns the name of the state.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // A Finding says that the cached share of requests with sources is too low.
 type Finding struct {
 	Key
@@ -90,17 +96,17 @@ type Finding struct {
 
 // A Comparison holds the figures of requests with sources.
 type Comparison struct {
-	Share    float64 // mean cached share of their prompts, without what was added
-	Expected float64 // the share if as much of what they repeat had been cached as elsewhere
-	Requests int     // compared
-	Controls int     // requests without sources whose hits are expected; 0: AssumedHit is
+	Share    float64 `json:"cached_share"`   // mean cached share of their prompts, without what was added
+	Expected float64 `json:"expected_share"` // the share if as much of what they repeat had been cached as elsewhere
+	Requests int     `json:"requests"`       // compared
+	Controls int     `json:"controls"`       // requests without sources whose hits are expected; 0: AssumedHit is
 }
 
 // A Status is what is known of a Key.
 type Status struct {
 	Key
-	State     State
-	Placement string // with the lowest share beside what is expected of it
+	State     State  `json:"state"`
+	Placement string `json:"placement"` // with the lowest share beside what is expected of it
 	Comparison
 }
 
@@ -122,6 +128,12 @@ func New() *Guard { return &Guard{seed: maphash.MakeSeed(), models: map[Key]*mod
 func (g *Guard) Broken(of Key) bool {
 	moved := g.moved.Load()
 	return moved != nil && (*moved)[of]
+}
+
+// AnyBroken reports whether Broken is true of any key.
+func (g *Guard) AnyBroken() bool {
+	moved := g.moved.Load()
+	return moved != nil && len(*moved) > 0
 }
 
 // Observe adds an observation. It returns a Finding if there is one that was not told yet.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"sidenote/proxy/cacheguard"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -44,6 +45,9 @@ func indexOf(o rewrite.Outcome) int {
 // the last questions without a match. It is a report.Recorder; it takes some 300 KiB, up to 1 MiB
 // with long document ids, and at most a microsecond per request. It is safe for concurrent use.
 type Recorder struct {
+	// CacheGuard returns whether sources break prompt caches; nil: unknown. Set it before use.
+	CacheGuard func() []cacheguard.Status
+
 	mu        sync.Mutex
 	minutes   [Minutes]minute   // at their time modulo Minutes
 	documents [slots]slot       // at their time modulo slots

@@ -14,6 +14,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
+	"sidenote/proxy/cacheguard"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
@@ -80,6 +81,12 @@ func TestView(t *testing.T) {
 	} {
 		o.Record(r)
 	}
+	o.CacheGuard = func() []cacheguard.Status {
+		return []cacheguard.Status{{
+			Key: cacheguard.Key{Upstream: "openai", Model: "gpt-5*"}, State: cacheguard.Warned, Placement: "system",
+			Comparison: cacheguard.Comparison{Share: 0.25, Expected: 0.5, Requests: 80, Controls: 40},
+		}}
+	}
 	v := o.View(noon.Add(-time.Nanosecond), keeper{})
 	if len(v.Minutes) != explain.Minutes || !v.Minutes[0].Time.Equal(noon.Add(-time.Hour)) || v.Minutes[1].Requests != 1 || v.Minutes[58].Requests != 6 || v.Minutes[59].Requests != 1 {
 		t.Errorf("%+v", v.Minutes[57:])
@@ -108,6 +115,7 @@ func TestView(t *testing.T) {
  "documents_short": 0,
  "no_match": 1,
  "irrelevant": 1,
+ "cache_guard": [{"upstream":"openai","model":"gpt-5*","state":"warned","placement":"system","cached_share":0.25,"expected_share":0.5,"requests":80,"controls":40}],
  "questions": [{"id":"d","time":"2026-11-23T11:58:00Z","tenant":"support","policy":"base","reason":"irrelevant","knowledge":["handbook","faq"]},{"id":"c","time":"2026-11-23T11:58:00Z","tenant":"support","policy":"base","reason":"no-match","knowledge":["handbook","faq"],"text":"Which <b>submarine</b>?"}],
  "texts": true
 }`

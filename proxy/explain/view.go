@@ -8,6 +8,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
+	"sidenote/proxy/cacheguard"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -17,23 +18,24 @@ const maxShown = 20
 
 // An Overview summarizes the requests of the last hour.
 type Overview struct {
-	Object        string         `json:"object"` // "overview"
-	Time          time.Time      `json:"time"`
-	Requests      int            `json:"requests"`
-	Outcomes      []OutcomeCount `json:"outcomes"` // all that exist, also those with a count of 0
-	Reasons       []ReasonCount  `json:"reasons"`  // of outcomes that have one, most frequent first, at most 20
-	Tokens        TokenCount     `json:"tokens"`
-	Overhead      Quantile       `json:"overhead_ms"` // of requests that were sent upstream
-	Cache         CacheCount     `json:"cache"`
-	Ladder        []RungCount    `json:"ladder"`          // requests reduced to fit limits, by rung, then refused ones
-	Minutes       []Minute       `json:"minutes"`         // oldest first; the last one is not over
-	Prompts       []PromptUse    `json:"prompt_cache"`    // use of upstreams' caches in the last 50 to 60 minutes, most tokens first, at most 20
-	Documents     []UsedDocument `json:"documents"`       // most used in the last 50 to 60 minutes, at most 20
-	MaxUndercount int            `json:"documents_short"` // maximum error of each of their counts
-	NoMatch       int            `json:"no_match"`
-	Graded        int            `json:"irrelevant"`
-	Questions     []OpenQuestion `json:"questions"` // questions without a match, latest first, at most 100, also older than an hour
-	Texts         bool           `json:"texts"`     // questions are shown while the Ring keeps their requests
+	Object        string              `json:"object"` // "overview"
+	Time          time.Time           `json:"time"`
+	Requests      int                 `json:"requests"`
+	Outcomes      []OutcomeCount      `json:"outcomes"` // all that exist, also those with a count of 0
+	Reasons       []ReasonCount       `json:"reasons"`  // of outcomes that have one, most frequent first, at most 20
+	Tokens        TokenCount          `json:"tokens"`
+	Overhead      Quantile            `json:"overhead_ms"` // of requests that were sent upstream
+	Cache         CacheCount          `json:"cache"`
+	Ladder        []RungCount         `json:"ladder"`          // requests reduced to fit limits, by rung, then refused ones
+	Minutes       []Minute            `json:"minutes"`         // oldest first; the last one is not over
+	Prompts       []PromptUse         `json:"prompt_cache"`    // use of upstreams' caches in the last 50 to 60 minutes, most tokens first, at most 20
+	Documents     []UsedDocument      `json:"documents"`       // most used in the last 50 to 60 minutes, at most 20
+	MaxUndercount int                 `json:"documents_short"` // maximum error of each of their counts
+	NoMatch       int                 `json:"no_match"`
+	Graded        int                 `json:"irrelevant"`
+	CacheGuard    []cacheguard.Status `json:"cache_guard"` // whether sources break prompt caches, since the last reload
+	Questions     []OpenQuestion      `json:"questions"`   // questions without a match, latest first, at most 100, also older than an hour
+	Texts         bool                `json:"texts"`       // questions are shown while the Ring keeps their requests
 }
 
 // An OutcomeCount is the number of requests with an outcome.
@@ -139,7 +141,10 @@ type Texts interface {
 
 // View returns the overview at now. texts may be nil.
 func (o *Recorder) View(now time.Time, texts Texts) *Overview {
-	v := &Overview{Object: "overview", Time: now.UTC(), Minutes: []Minute{}, Reasons: []ReasonCount{}, Documents: []UsedDocument{}, Questions: []OpenQuestion{}}
+	v := &Overview{Object: "overview", Time: now.UTC(), Minutes: []Minute{}, Reasons: []ReasonCount{}, Documents: []UsedDocument{}, Questions: []OpenQuestion{}, CacheGuard: []cacheguard.Status{}}
+	if o.CacheGuard != nil {
+		v.CacheGuard = append(v.CacheGuard, o.CacheGuard()...)
+	}
 	questions := o.fill(v, now)
 	v.Prompts = o.PromptUses(now)
 	v.Prompts = v.Prompts[:min(len(v.Prompts), maxShown)]

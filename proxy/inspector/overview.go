@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sidenote/proxy/cacheguard"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
@@ -18,6 +19,9 @@ const overviewPath = "/overview"
 
 // maxQuestions limits the questions without a match on the page.
 const maxQuestions = 40
+
+// maxCaches limits the prompt caches on the page.
+const maxCaches = 40
 
 // maxWindows limits the observed windows on the page.
 const maxWindows = 40
@@ -33,8 +37,9 @@ type overviewView struct {
 	Minutes   []explain.Minute // with requests, newest first
 	Questions []question
 	Documents []given
-	Windows   []window // of upstreams that truncate prompts
-	Kept      bool     // some requests are kept
+	Windows   []window            // of upstreams that truncate prompts
+	Caches    []cacheguard.Status // of prompts; those that sources break first
+	Kept      bool                // some requests are kept
 }
 
 // A window is the observed window of an upstream.
@@ -82,6 +87,8 @@ func overviewPage(i *Inspector, _ *visit) (any, error) {
 			}
 		}
 	}
+	view.Caches = slices.SortedStableFunc(slices.Values(v.CacheGuard), func(a, b cacheguard.Status) int { return cmp.Compare(b.State, a.State) })
+	view.Caches = view.Caches[:min(len(view.Caches), maxCaches)]
 	for _, o := range v.Outcomes {
 		if o.Requests > 0 {
 			view.Series = append(view.Series, series{o.Outcome, o.Requests, "outcome-" + string(o.Outcome), requestsOf(ring, o.Outcome, "")})

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
+	"sidenote/proxy/cacheguard"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/report"
@@ -97,7 +98,14 @@ func hostileHour() inspector.Data {
 	for _, of := range all {
 		ring.Record(of)
 	}
-	return inspector.Data{Requests: ring, Overview: lastHour(ring, all...)}
+	overview := lastHour(ring, all...)
+	return inspector.Data{Requests: ring, Overview: func() *explain.Overview {
+		v := overview()
+		for n := range 1000 { // their names are configured
+			v.CacheGuard = append(v.CacheGuard, cacheguard.Status{Key: cacheguard.Key{Upstream: "upstream", Model: fmt.Sprint("model", n)}, Placement: "system"})
+		}
+		return v
+	}}
 }
 
 // The overview summarizes the last hour in figures, charts and lists, each with links to its
@@ -238,10 +246,38 @@ func TestOverviewShowsServedWindows(t *testing.T) {
 	}
 }
 
+// The cache guard lists prompt caches with both shares; those that sources break come first.
+func TestOverviewShowsCacheGuard(t *testing.T) {
+	overview := lastHour(nil)
+	page := func(caches ...cacheguard.Status) string {
+		return ask(t, "GET", serve(t, inspector.Data{Overview: func() *explain.Overview {
+			v := overview()
+			v.CacheGuard = caches
+			return v
+		}}, nil)+"/overview", "").body
+	}
+	of := func(model string, s cacheguard.State, c cacheguard.Comparison) cacheguard.Status {
+		return cacheguard.Status{Key: cacheguard.Key{Upstream: "cloud", Model: model}, State: s, Placement: "system", Comparison: c}
+	}
+	body := page(of("gpt-4o*", cacheguard.Fine, cacheguard.Comparison{Share: 0.7, Expected: 0.61, Requests: 33}),
+		of("gpt-5*", cacheguard.Switched, cacheguard.Comparison{Share: 0.12, Expected: 0.83, Requests: 1234, Controls: 50}))
+	for _, part := range []string{"Cache guard", "cloud", "system", ">12 %<", ">83 %<", "1,234", "switched", ">70 %<", "61 % (assumed)", "fine"} {
+		if !strings.Contains(body, part) {
+			t.Errorf("the page lacks %q", part)
+		}
+	}
+	if strings.Index(body, "gpt-5*") > strings.Index(body, "gpt-4o*") {
+		t.Error("a cache that sources break is not the first")
+	}
+	if strings.Contains(page(), "Cache guard") {
+		t.Error("the page has a table without rows")
+	}
+}
+
 // However hostile and long its texts are, the page is small and quickly made.
 func TestOverviewIsSmall(t *testing.T) {
 	address := serve(t, hostileHour(), nil) + "/overview"
-	if a := ask(t, "GET", address, ""); len(a.body) > 200_000 || strings.Contains(a.body, "<script>") || strings.ContainsAny(a.body, "\u202E\u2066\u200B\x00\x1B\r") {
+	if a := ask(t, "GET", address, ""); len(a.body) > 220_000 || strings.Contains(a.body, "<script>") || strings.ContainsAny(a.body, "\u202E\u2066\u200B\x00\x1B\r") {
 		t.Errorf("%d bytes: %.1000s", len(a.body), a.body)
 	}
 }

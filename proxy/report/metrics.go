@@ -64,6 +64,7 @@ type Metrics struct {
 	promptMetrics
 	toolMetrics
 	answerStageMetrics
+	*cacheGuards
 }
 
 // NewMetrics returns metrics in a new registry. See startAtZero for the series that exist from the
@@ -108,6 +109,8 @@ func NewMetrics(n MetricNames) *Metrics {
 	m.promptMetrics = newPromptMetrics(f, m.tenants, newNames(n.Policies, overflow))
 	m.toolMetrics = newToolMetrics(f)
 	m.answerStageMetrics = newAnswerStageMetrics(f, newNames(n.Stages, overflow))
+	m.cacheGuards = newCacheGuards(m.upstreams)
+	m.registry.MustRegister(m.cacheGuards)
 	m.fixed = newFixed(m.stages, m.excluded)
 	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")
 	build.WithLabelValues(n.Version, n.Commit, runtime.Version()).Set(1)

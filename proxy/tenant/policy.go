@@ -33,12 +33,23 @@ type Policy struct {
 	Metered         bool         // usage is settled: answers are capped, and streams are asked to report usage
 	OutputCap       int          // most output tokens for one answer of a metered request; 0: the model's limit
 	RetryTooLong    bool         // if the upstream finds a request too long, retry once with fewer sources
+	CacheGuard      CacheGuard   `json:",omitempty"` // what happens if sources break the upstream's prompt cache
 	Budget          budget.Terms // the tenant's limits
 	Rewrite         rewrite.Policy
 	Tools           tools.Policy  `json:",omitzero"` // zero unless the mode is tools or above; a request or the kill switch may lower the mode
 	Citations       answer.Policy `json:",omitzero"` // how citations in answers are handled
 	Stages          staged.Policy `json:",omitzero"` // zero unless the mode is staged; the mode may be lowered as for Tools
 }
+
+// CacheGuard says what happens if sources are found to break the prompt cache of an upstream.
+type CacheGuard string
+
+// The choices.
+const (
+	GuardWarn   CacheGuard = ""       // log a warning
+	GuardSwitch CacheGuard = "switch" // also change the placement until the next reload
+	GuardOff    CacheGuard = "off"    // do not look
+)
 
 // Limited returns p with its mode lowered as the kill switch demands at now, and the original
 // mode; p itself and "" if nothing lowers it.

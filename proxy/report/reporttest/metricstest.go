@@ -14,7 +14,7 @@ func NewMetrics() *report.Metrics {
 	})
 }
 
-// Count returns the value of a counter, or the number of observations of a histogram,
+// Count returns the value of a counter or gauge, or the number of observations of a histogram,
 // added up over the series with a label of the given value; "" means those without labels.
 func Count(t *testing.T, m *report.Metrics, name, label string) float64 {
 	t.Helper()
@@ -28,7 +28,7 @@ func Count(t *testing.T, m *report.Metrics, name, label string) float64 {
 			continue
 		}
 		for _, metric := range f.GetMetric() {
-			value := metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			value := metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
 			if label == "" && len(metric.GetLabel()) == 0 {
 				sum += value
 			}

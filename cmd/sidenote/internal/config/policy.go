@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -28,6 +29,7 @@ type Treatment struct {
 	Mode               string             `yaml:"mode" of:"off|shadow|inject|tools|staged"`
 	Placement          rewrite.Placement  `yaml:"placement" of:"system|last_user|split|marker|auto"`
 	CacheMarks         rewrite.CacheMarks `yaml:"cache_marks,omitempty" of:"auto|off"`
+	CacheGuard         string             `yaml:"cache_guard" of:"off|warn|switch"`     // if sources break the upstream's prompt cache
 	History            rewrite.History    `yaml:"history" of:"auto|instructions|input"` // of Responses requests
 	ContextTokens      Count              `yaml:"context_tokens" min:"1" max:"10M"`
 	ReserveOutput      Count              `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
@@ -136,6 +138,17 @@ func (r Retrieval) fusion() retrieval.Fusion {
 	return retrieval.FusionScores
 }
 
+// guardWarn is the default of Treatment.CacheGuard.
+const guardWarn = "warn"
+
+// cacheGuard converts CacheGuard for package tenant.
+func (t Treatment) cacheGuard() tenant.CacheGuard {
+	if t.CacheGuard == guardWarn {
+		return tenant.GuardWarn
+	}
+	return tenant.CacheGuard(t.CacheGuard)
+}
+
 // versionsNewest is the default of Retrieval.Versions.
 const versionsNewest = "newest"
 
@@ -161,6 +174,7 @@ func DefaultPolicy() Policy {
 	return Policy{MaxRewriteBytes: 32 << 20, Spending: Spending{Ladder: defaultLadder()}, Treatment: Treatment{
 		Mode:               p.Mode.String(),
 		Placement:          p.Placement,
+		CacheGuard:         guardWarn,
 		History:            p.History,
 		ContextTokens:      Count(p.ContextTokens),
 		Chunks:             defaultChunks(),

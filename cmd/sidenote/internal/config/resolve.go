@@ -51,7 +51,7 @@ func (c *Config) resolveTenant(name Name) *tenant.Policy {
 func resolvePolicy(c *Config, name Name, p Policy) *tenant.Policy {
 	out := &tenant.Policy{
 		Name: string(c.Tenants[name].policyName()), Tenant: string(name), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
-		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(name), Citations: p.Annotations.Policy(),
+		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", CacheGuard: p.cacheGuard(), Rewrite: p.rewritePolicy(name), Citations: p.Annotations.Policy(),
 	}
 	if p.Models != nil {
 		out.Models = Texts(p.Models)

@@ -271,7 +271,9 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 		}
 	}
 	server, err := proxy.New(cfg, e.Rewriter, e.Metrics, log, all...)
-	e.data = server
+	if e.data = server; err == nil {
+		e.overview.CacheGuard = server.PromptCaches
+	}
 	return server, err
 }
 
