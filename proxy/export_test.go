@@ -63,3 +63,6 @@ func LeaveMemory(s *Server, n int) (free func()) {
 
 // KeyHeaders returns the header lines that replace the client's credentials.
 func KeyHeaders(u Upstream) []transport.Header { return keyHeaders(u) }
+
+// WithoutMarks returns a part of a prompt without the marks of the application.
+func WithoutMarks(part string) string { return string(withoutMarks([]byte(part))) }

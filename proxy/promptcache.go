@@ -86,16 +86,17 @@ func withoutMarks(part []byte) []byte {
 			if at < 0 {
 				break
 			}
-			start := from + at
-			end := bytes.IndexByte(part[start:], '}')
-			if end < 0 {
-				break
+			start, value := from+at, bytes.TrimLeft(part[from+at+len(name):], ": \t\r\n")
+			end := bytes.IndexByte(value, '}')
+			if end < 0 || value[0] != '{' {
+				from = start + len(name)
+				continue
 			}
-			before, after := bytes.TrimRight(part[:start], " \t\r\n"), bytes.TrimLeft(part[start+end+1:], " \t\r\n")
+			before, after := bytes.TrimRight(part[:start], " \t\r\n"), bytes.TrimLeft(value[end+1:], " \t\r\n")
 			if bytes.HasSuffix(before, []byte(",")) {
 				before = before[:len(before)-1]
 			} else {
-				after = bytes.TrimLeft(bytes.TrimPrefix(after, []byte(",")), " \t\r\n")
+				after = bytes.TrimPrefix(after, []byte(","))
 			}
 			part, from = append(bytes.Clone(before), after...), len(before)
 		}
