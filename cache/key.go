@@ -34,6 +34,7 @@ const (
 	Turns      Kind = "turns"      // the part of a turn with tools that clients do not see
 	Outputs    Kind = "outputs"    // answers of stages before the last one
 	Links      Kind = "links"      // what later turns of a conversation need that an upstream holds
+	Given      Kind = "given"      // sources of one turn, which later ones repeat
 
 	Calibration Kind = "calibration" // token calibration of an upstream's model; no search results
 )

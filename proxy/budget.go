@@ -100,7 +100,7 @@ func (x *exchange) demandOf(p *rewrite.Policy, req *chat.Request) Demand {
 	}
 	of := Demand{Prompt: whole, HasReferences: refers(req)}
 	if res.Outcome == rewrite.Injected {
-		of.Injected = int64(res.Ledger.Used)
+		of.Injected = int64(res.Ledger.Grown())
 		of.Prompt += of.Injected
 	}
 	if x.tools != nil && x.metered != nil {
@@ -412,7 +412,7 @@ func UnreservedCost(terms *budget.Terms, r *report.Report, model, tier string) b
 	if prompt := r.Rewrite.Ledger.Window.Request; prompt > 0 && r.UpstreamStatus() > 0 {
 		known.Prompt = int64(prompt)
 		if r.Rewrite.Outcome == rewrite.Injected {
-			known.Prompt += int64(r.Rewrite.Ledger.Used)
+			known.Prompt += int64(r.Rewrite.Ledger.Grown())
 		}
 	}
 	return taken(terms, r, known, model, tier)
@@ -429,7 +429,7 @@ func taken(terms *budget.Terms, r *report.Report, known answer.Settlement, model
 	}
 	a := budget.Amount{Requests: 1, Tokens: min(used.Input+used.Output, budget.MaxAmount)}
 	if r.Rewrite.Outcome == rewrite.Injected {
-		a.Injected = min(int64(r.Rewrite.Ledger.Used), used.Input)
+		a.Injected = min(int64(r.Rewrite.Ledger.Grown()), used.Input)
 	}
 	if a.Tokens == 0 {
 		return a

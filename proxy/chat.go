@@ -35,6 +35,7 @@ type chatRequest struct {
 	planner    *Planner                // plans the search; nil without planning
 	chunks     *rewrite.ChunkResult    // results for typed chunks; nil if there are none
 	tools      *tooling                // set if the model is offered Sidenote's tools
+	given      *givenTurn              // set if the policy repeats sources
 	staging    *staging                // set if the chat is answered in stages
 	sampled    bool                    // the upstream's token count of this request is compared with ours
 }
@@ -185,6 +186,7 @@ func (x *exchange) chooseOverride(req *chat.Request) error {
 func (x *exchange) injectSources(a *attempt) error {
 	x.keepCache(a)
 	x.avoidRefusedEdits(a)
+	x.findGiven(a)
 	if a.policy.Mode == rewrite.Tools {
 		a.policy = x.offerTools(a.body, a.req, a.policy)
 	}

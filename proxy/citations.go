@@ -105,6 +105,11 @@ func entry(r *report.Report, id int) (e *rewrite.SourceEntry, text string) {
 		e = &r.Rewrite.Ledger.Sources[i]
 		return e, textOf(r.Rewrite.Retrieval.Sources, e)
 	}
+	if before := r.Rewrite.Ledger.Repeated; before != nil {
+		if i := slices.IndexFunc(before.Sources, of); i >= 0 {
+			return &before.Sources[i], before.Texts[i]
+		}
+	}
 	if r.Tools == nil {
 		return nil, ""
 	}

@@ -166,6 +166,7 @@ func (x *exchange) forward(r transport.Call) error {
 	}
 	x.readAlong(answer)
 	x.watchCache()
+	x.keepGiven(answer.Status())
 	if x.sampled && x.reader != nil {
 		x.sample = x.server.samples.Take(x.outgoing)
 		x.count = x.tokenCount()

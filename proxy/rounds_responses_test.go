@@ -36,7 +36,7 @@ func remembersTurns(cfg proxy.Config) proxy.Config {
 	tier := func(life time.Duration) []cache.Tier {
 		return []cache.Tier{{Name: "memory", Store: toolcalls.NewTurnMemory(1 << 20), TTL: life, EmptyTTL: life}}
 	}
-	cfg.Tools.Turns, cfg.Chains = toolcalls.NewTurnStore(tier(toolcalls.TurnLifetime), nil), cache.NewChains(tier(cache.ChainLifetime), nil)
+	cfg.Tools.Turns, cfg.Chains = toolcalls.NewTurnStore(tier(toolcalls.TurnLifetime), nil), cache.NewHistory[cache.Link](cache.Links, tier(cache.HistoryLifetime), nil)
 	return cfg
 }
 

@@ -212,6 +212,7 @@ type Config struct {
 	Planners    *Planners      // plan searches if policies ask for it; nil: no planning
 	Outputs     StageOutputs   // caches the outputs of stages if policies ask for it; nil: no cache
 	Chains      Chains         // remembers conversations that upstreams hold; nil: nothing is remembered
+	Given       GivenSources   // remembers the sources of turns if policies repeat them; nil: nothing is remembered
 	Tools       *RoundsKit     // runs tool calls of models if policies offer tools; nil: no tools
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
@@ -255,6 +256,7 @@ type setup struct {
 	outputs   StageOutputs // nil: none are cached
 	chains    Chains       // nil: nothing is remembered
 	guard     *cacheguard.Guard
+	given     GivenSources // likewise
 }
 
 // A backend is a configured upstream with its client.
@@ -292,7 +294,7 @@ type retired struct {
 const retiredFor = time.Hour
 
 // Reload replaces, all at once, the Rewriter by rw and these parts of the configuration by those of
-// cfg: Upstreams, Tenants, Planners, Tools, Outputs, Chains, and the timeouts for upstreams. Earlier requests
+// cfg: Upstreams, Tenants, Planners, Tools, Outputs, Chains, Given, and the timeouts for upstreams. Earlier requests
 // keep theirs. Other fields of cfg are ignored. After an error nothing has changed.
 func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 	s.reloading.Lock()
@@ -326,7 +328,7 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 // newSetup checks cfg and returns its setup. It reuses the unchanged clients of old, which may be
 // nil.
 func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
-	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs, chains: cfg.Chains, guard: cacheguard.New()}
+	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs, chains: cfg.Chains, given: cfg.Given, guard: cacheguard.New()}
 	for name, u := range cfg.Upstreams {
 		var before *backend
 		if old != nil {

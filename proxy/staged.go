@@ -338,7 +338,7 @@ func (x *exchange) demandOfStage(c *stageCall) Demand {
 		panic("BUG: the request of a stage is none: " + err.Error())
 	}
 	of.Prompt = int64(x.setup.rewriter.Count(x.staging.policy, req))
-	of.Injected = min(int64(x.report.Rewrite.Ledger.Used), of.Prompt)
+	of.Injected = min(int64(x.report.Rewrite.Ledger.Grown()), of.Prompt)
 	x.fitAnswer(of.Prompt)
 	return of
 }

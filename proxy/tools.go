@@ -61,7 +61,7 @@ func (x *exchange) converse(first *transport.Answer, call transport.Call) error 
 	x.report.Tools.StartAt(caller.FirstID)
 	room := x.policy.Tools.MaxTokens
 	if w := &ledger.Window; w.Size > 0 && w.Request > 0 {
-		room = max(0, min(room, w.Size-w.Request-ledger.Used-w.ReservedOutput))
+		room = max(0, min(room, w.Size-w.Request-ledger.Grown()-w.ReservedOutput))
 	}
 	r := NewRounds(RoundsSetup{
 		Host: x, Policy: t.Policy(), Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,

@@ -19,6 +19,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
+	"sidenote/rewrite/tokens"
 )
 
 // A picky upstream answers a request with an error if refuses returns one, else with a chat that
@@ -230,6 +231,9 @@ func TestRefusedEdits(t *testing.T) {
 		plain  = `{"model":"m","messages":[{"role":"user","content":"How long is leave?"}]}`
 	)
 	limits := func(p *tenant.Policy) { p.Metered, p.OutputCap = true, 1000 }
+	marks := func(p *tenant.Policy) {
+		p.Rewrite.Placement, p.Rewrite.PromptCache = rewrite.PlaceAuto, tokens.CacheBreakpoints
+	}
 	for name, c := range map[string]struct {
 		path, body string
 		refused    string // what the upstream refuses
@@ -261,6 +265,10 @@ func TestRefusedEdits(t *testing.T) {
 			"injected; retry=system-message; sources=1", canary, `"role":"system"`, 1},
 		"placement, a template": {"", plain, `"role":"system"`, `{"message":"Conversation roles must alternate user/assistant"}`, nil,
 			"injected; retry=system-message; sources=1", canary, `"role":"system"`, 1},
+		"a cache mark": {"", plain, "prompt_cache_breakpoint", `{"error":{"message":"Unknown parameter: 'messages[0].content[0].prompt_cache_breakpoint'.","param":"messages[0].content[0].prompt_cache_breakpoint"}}`, marks,
+			"injected; retry=cache-mark; sources=1", canary, "prompt_cache", 1},
+		"a cache mark, its parts": {"", plain, `[{"type":"text"`, `{"error":{"message":"content must be a string"}}`, marks,
+			"injected; retry=cache-mark; sources=1", canary, "prompt_cache", 1},
 		"sources": {"", plain, canary, `{"error":{"message":"blocked by the content filter","param":"prompt"}}`, nil,
 			"untouched; reason=edit-refused; retry=sources", plain, canary, 2},
 		"sources, unnamed": {"", plain, canary, `{"error":{"message":"Bad request"}}`, func(p *tenant.Policy) { p.Rewrite.Placement = rewrite.PlaceLastUser },

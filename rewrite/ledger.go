@@ -171,6 +171,8 @@ type Ledger struct {
 
 	Background string `json:"background,omitempty"` // the rule by which the request is a background call
 
+	Repeated *Repeated `json:"earlier_sources,omitempty"` // sources of earlier turns, given again; nil without any
+
 	Results *CitedResults `json:"search_results,omitempty"` // sources that are search results; nil if they are text
 
 	Filter *filter.Filter `json:"filters,omitempty"` // the policy's and the request's filter combined, with claims by name only
@@ -224,6 +226,15 @@ func (j *job) contextParts(f *fitResult) (parts [maxPlaces]ContextPart) {
 
 func newEntry(s *retrieval.Source) SourceEntry {
 	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Date: s.Date, Score: s.Score, Relevance: s.Relevance, Strength: s.Strength, Arm: s.Arm, ByArm: s.ByArm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
+}
+
+// Grown returns the tokens by which the messages grew: Used, and those of the sources of earlier
+// turns.
+func (l *Ledger) Grown() int {
+	if l.Repeated == nil {
+		return l.Used
+	}
+	return l.Used + l.Repeated.Tokens
 }
 
 // WithExcluded returns the ledger with the excluded candidates added to Sources and ChunkSources
@@ -289,7 +300,7 @@ func (j *job) account(res *Result, f *fitResult) {
 	}
 	l.EmbedFailure, l.Late = res.Retrieval.EmbedFailure, late(res.Retrieval.Late, l)
 	if res.Outcome == Injected {
-		l.Placement, l.CacheMark, l.Assembled, l.Results, l.Parts = j.placement, j.mark.state, l.assembly(), j.results(f), j.contextParts(f)
+		l.Placement, l.CacheMark, l.Repeated, l.Assembled, l.Results, l.Parts = j.placement, j.mark.state, j.repeated, l.assembly(), j.results(f), j.contextParts(f)
 		if j.req.History.Truncates {
 			l.Truncation = "auto"
 		}
@@ -338,7 +349,7 @@ func (j *job) exactness(f *fitResult) Exactness {
 	switch {
 	case j.model.Estimated:
 		return Estimated
-	case f == nil || f.exact:
+	case (f == nil || f.exact) && (j.repeated == nil || j.repeated.Exact):
 		return Exact
 	}
 	return Bound

@@ -39,6 +39,7 @@ type fitKey struct {
 	formatIsText bool
 	cites        bool
 	split        bool
+	firstID      int
 	query        string
 
 	places int // number of frames in use
@@ -121,7 +122,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	k := fitKey{
 		first: &sources[0], n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.Ratio(),
-		formatIsText: j.req.TextFormat, cites: j.cites, split: j.wanted == PlaceSplit, query: j.safeQuery(), places: j.places.n,
+		formatIsText: j.req.TextFormat, cites: j.cites, split: j.wanted == PlaceSplit, firstID: j.firstID, query: j.safeQuery(), places: j.places.n,
 	}
 	for i := range j.places.n {
 		k.frames[i] = j.places.at[i].Frame

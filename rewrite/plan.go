@@ -52,7 +52,7 @@ func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 		p.elements = append(p.elements, element{Component: c, content: &namedText{meter: &p.meter, name: c.Name, text: c.Text}})
 	}
 	s := &p.sources
-	s.meter, s.fixed, s.presence, s.beside = &p.meter, p.fixed, j.presence, j.readChunk
+	s.meter, s.fixed, s.presence, s.beside, s.firstID = &p.meter, p.fixed, j.presence, j.readChunk, j.firstID
 	if len(sources) > 0 || notice {
 		r := m.renderings(j)
 		s.take(&r, sources)
@@ -568,7 +568,7 @@ func (s *sourceList) arranged(n int) (blocks []sourceBlock, order []int) {
 	for at, i := range order {
 		b := s.blocks[i]
 		if at != i {
-			under := s.block(b.source, at+1)
+			under := s.block(b.source, s.firstID+at+1)
 			b.head, b.result = under.head, under.result
 			b = s.weighed(b)
 		}
@@ -593,7 +593,7 @@ func (s *sourceList) show(n int) selection {
 	}
 	blocks, order := s.arranged(n)
 	for at, i := range order {
-		s.ledger[i].ID, s.ledger[i].Tokens = at+1, blocks[at].tokens
+		s.ledger[i].ID, s.ledger[i].Tokens = s.firstID+at+1, blocks[at].tokens
 	}
 	return s.render(blocks)
 }

@@ -48,7 +48,8 @@ type Result struct {
 	Ledger    Ledger
 	Model     model.Model
 	Retrieval retrieval.Result
-	Block     []byte // in mode Staged: the inserted text as in a JSON string, without the line feeds around it
+	Earlier   *EarlierSources // what later turns repeat; nil if nothing
+	Block     []byte          // in mode Staged: the inserted text as in a JSON string, without the line feeds around it
 
 	RetrieveTook, FitTook, EditTook time.Duration
 	FitCached                       bool // the fit was reused from an equal request
@@ -64,6 +65,7 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p *Policy, req *chat.Request, o
 	*res = Result{}
 	j := rw.begin(p, req)
 	j.taken, j.held, j.given = o.ChunkResult, o.Earlier, o.Given
+	j.before = o.EarlierSources
 	rw.rewrite(ctx, j, o.Query, res)
 	o.ChunkResult.Record(&res.Ledger)
 	rw.release(j)
@@ -105,16 +107,18 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 	if j.window = (model.Window{Size: j.model.Window, Check: model.CheckNone}); p.CountWhole {
 		j.measureWindow()
 	}
+	j.repeat(j.before)
 	if p.Neighbours == NeighboursSection {
 		j.readChunk = rw.besides(ctx, res.Retrieval.Bases, j.model.Encoding)
 	}
-	in := j.decide(res, &rw.memo)
+	in := j.onlyRepeats(res, j.decide(res, &rw.memo))
 	res.FitTook, res.FitCached = time.Since(start)-res.RetrieveTook, j.fitCached
 
 	res.Edits = j.edits(res.Outcome, in)
 	if p.Mode == Staged && res.Outcome == Injected {
 		res.Block = j.block(in)
 	}
+	res.Earlier = j.toRepeat(res, in)
 	j.account(res, in)
 	res.EditTook = time.Since(start) - res.RetrieveTook - res.FitTook
 	if debug {
@@ -302,6 +306,7 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 		return strip
 	}
 	edits := append(make([]Edit, 0, 1+len(strip)), j.markEdits(in)...) // usually there is one insertion
+	edits = append(edits, j.repeats...)
 	for i, text := range in.insertions {
 		if text != nil {
 			at := &j.places.at[i]
@@ -335,8 +340,14 @@ type job struct {
 	earlier  []string         // the user's earlier messages, last first, as far as needed
 	previous []retrieval.Turn // the same, as far as the search uses them
 	held     []string         // the user's messages that the upstream holds, last first
-	given    []uint64         // Options.Given
-	last     int              // index of the last user message, -1 without one
+	given    []uint64         // Options.Given, and the sources of earlier turns
+	before   []*EarlierSources
+	repeated *Repeated // of before, in this request; nil if nothing
+	repeats  []Edit
+
+	repeatedCount int // tokens of repeated, as counted
+	firstID       int // number of the last source of an earlier turn
+	last          int // index of the last user message, -1 without one
 
 	taken        *ChunkResult                                              // chunks already inserted into the request; nil if none
 	patterns     *PresentTexts                                             // buffer for the texts of sources that are not cached

@@ -20,7 +20,8 @@ type sourceList struct {
 	known retrieval.Counter // the meter's counter, extended by counts that the search engine stored; nil until needed
 
 	presence       presentMessages // for finding texts in the request's own messages
-	bare           []sourceBlock   // rendered sources by relevance, with ids 1 to n, without neighbours
+	firstID        int             // the number before the id of the first source
+	bare           []sourceBlock   // rendered sources by relevance, with ids firstID+1 to firstID+n, without neighbours
 	blocks         []sourceBlock   // the same, possibly with neighbours
 	parts          []part          // the last rendering
 	ledger         []SourceEntry   // parallel to blocks
@@ -72,16 +73,17 @@ func (s *sourceList) take(r *renderings, found []retrieval.Source) {
 	s.ledger = make([]SourceEntry, len(found))
 	for i := range found {
 		src := &found[i]
-		b, ok := r.of(src, i+1)
+		id := s.firstID + i + 1
+		b, ok := r.of(src, id)
 		if !ok {
-			b = s.block(src, i+1)
+			b = s.block(src, id)
 		}
 		s.bare = append(s.bare, b)
 		s.ledger[i] = newEntry(src)
 	}
 	for i := range s.bare {
 		if b := &s.bare[i]; b.tokens == 0 {
-			*b = r.keep(s.weighed(*b), i+1, s.fixed.sourceClose.text)
+			*b = r.keep(s.weighed(*b), s.firstID+i+1, s.fixed.sourceClose.text)
 		}
 	}
 }
@@ -176,7 +178,7 @@ func (s *sourceList) drop(n int, reason retrieval.ExcludeReason, detail string) 
 // keep records in the ledger that source i is added with its current block.
 func (s *sourceList) keep(i int, fate Inclusion, reason retrieval.ExcludeReason, detail string) {
 	n, e := s.blocks[i].tokens, &s.ledger[i]
-	e.ID, e.Inclusion, e.Tokens, e.Reason, e.Detail = i+1, fate, n, reason, detail
+	e.ID, e.Inclusion, e.Tokens, e.Reason, e.Detail = s.firstID+i+1, fate, n, reason, detail
 	e.Demand = max(n, s.bare[i].tokens)
 }
 
@@ -380,7 +382,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 			j.skipped = append(j.skipped, outEntry(s, ExcludedPresent, "its text is already in the messages"))
 			count++
 		case len(j.given) > 0 && slices.Contains(j.given, GivenText(s.Text)):
-			j.skipped = append(j.skipped, outEntry(s, ExcludedPresent, "it was given in an earlier turn, which the upstream keeps"))
+			j.skipped = append(j.skipped, outEntry(s, ExcludedPresent, "it was given in an earlier turn"))
 			count++
 		default:
 			absent = append(absent, *s)

@@ -67,7 +67,7 @@ type TokenCount struct {
 // count adds a request.
 func (t *TokenCount) count(r *report.Report) {
 	if r.Injected() {
-		t.Added += int64(r.Rewrite.Ledger.Used)
+		t.Added += int64(r.Rewrite.Ledger.Grown())
 	}
 	if r.Tools != nil {
 		t.Added += int64(r.Tools.Tokens)

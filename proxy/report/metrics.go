@@ -240,7 +240,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *Report) {
 		sources := r.Sources()
 		m.contextTokens.Observe(float64(res.Ledger.Used))
 		m.contextSources.Observe(float64(sources))
-		t.injected.Add(float64(max(res.Ledger.Used, 0)))
+		t.injected.Add(float64(max(res.Ledger.Grown(), 0)))
 		if unfit := len(res.Retrieval.Sources) - sources; unfit > 0 {
 			m.fixed.unfit().Add(float64(unfit))
 		}

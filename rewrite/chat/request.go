@@ -488,6 +488,14 @@ func (r *Request) Earlier(n, most int, valid Validity) iter.Seq[string] {
 	}
 }
 
+// EarlierMessages yields the indices of the user's messages before message n, last first.
+func (r *Request) EarlierMessages(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := r.lastUser(n); i >= 0 && yield(i); i = r.lastUser(i) {
+		}
+	}
+}
+
 // lastUser returns the index of the last user message before message n, -1 if there is none.
 func (r *Request) lastUser(n int) int {
 	for i := n - 1; i >= 0; i-- {

@@ -122,6 +122,16 @@ func checkBudgets(c checker) {
 	c.Budgets.Check(c.Redis.Used() || c.Budgets.Redis.URL.Shown() != "", limited, c.problem)
 }
 
+// checkRepeat refuses to repeat sources where they cannot stand in earlier messages.
+func checkRepeat(c checker, key string, t Treatment) {
+	switch {
+	case t.Placement == rewrite.PlaceSystem || t.Placement == rewrite.PlaceMarker:
+		c.problem(key+".sources.repeat", "keep adds sources to earlier messages of the user, and placement is %s; set placement: auto, split or last_user", t.Placement)
+	case t.Sources.Format == string(rewrite.SourcesSearchResult):
+		c.problem(key+".sources.repeat", "keep repeats text, and sources.format is search_result; set format: tags or plain")
+	}
+}
+
 func checkTreatment(c checker, key string, t Treatment) {
 	if t.Rules == Off && t.Template.HasRules() {
 		c.problem(key+".rules", "is off, and the template has {{RULES}}; remove one of them")
@@ -131,6 +141,9 @@ func checkTreatment(c checker, key string, t Treatment) {
 	}
 	if t.Placement == rewrite.PlaceMarker && t.CacheMarks == rewrite.MarksAuto {
 		c.problem(key+".cache_marks", "auto sets a mark behind the application's text, and placement is marker, within it; set placement: auto, split or system, or cache_marks: off")
+	}
+	if t.Sources.Repeat == string(rewrite.RepeatKeep) {
+		checkRepeat(c, key, t)
 	}
 	if t.Retrieval.TopK > t.Retrieval.NumCandidates {
 		c.problem(key+".retrieval.top_k", "%d is more than num_candidates, %d", t.Retrieval.TopK, t.Retrieval.NumCandidates)

@@ -77,6 +77,7 @@ type SourcesComponent struct {
 	Format     string   `yaml:"format" of:"tags|plain|search_result"`
 	Order      string   `yaml:"order" of:"relevance|edges|document"`  // of the sources themselves
 	Neighbours string   `yaml:"neighbours" of:"adjacent|section|off"` // chunks added next to a source if there is room
+	Repeat     string   `yaml:"repeat" of:"fresh|keep"`               // whether a follow-up gets the sources of earlier turns again
 }
 
 // formatTags is the default format of components and sources. It is passed on as "", so that it
@@ -94,6 +95,7 @@ func formatOf(s string) string {
 const (
 	sourcesByRelevance = "relevance"
 	adjacentNeighbours = "adjacent"
+	freshSources       = "fresh"
 )
 
 func (s SourcesComponent) order() rewrite.SourceOrder {
@@ -108,6 +110,13 @@ func (s SourcesComponent) neighbours() rewrite.Neighbours {
 		return rewrite.NeighboursAdjacent
 	}
 	return rewrite.Neighbours(s.Neighbours)
+}
+
+func (s SourcesComponent) repeat() rewrite.Repeat {
+	if s.Repeat == freshSources {
+		return rewrite.RepeatFresh
+	}
+	return rewrite.Repeat(s.Repeat)
 }
 
 // Retrieval configures the search.
@@ -179,7 +188,7 @@ func DefaultPolicy() Policy {
 		ContextTokens:      Count(p.ContextTokens),
 		Chunks:             defaultChunks(),
 		Order:              p.Order,
-		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority), Format: formatTags, Order: sourcesByRelevance, Neighbours: adjacentNeighbours},
+		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority), Format: formatTags, Order: sourcesByRelevance, Neighbours: adjacentNeighbours, Repeat: freshSources},
 		ComponentsFormat:   formatTags,
 		SourceAttributes:   p.SourceAttributes,
 		Rules:              "on",
@@ -226,7 +235,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Order:   p.Order,
 		Style: rewrite.Style{
 			ComponentsFormat: rewrite.ComponentsFormat(formatOf(p.ComponentsFormat)), SourcesFormat: rewrite.SourcesFormat(formatOf(p.Sources.Format)),
-			SourceOrder: p.Sources.order(), Neighbours: p.Sources.neighbours(), NoRules: p.Rules == Off, Citations: p.Citations, Grounding: p.Grounding,
+			SourceOrder: p.Sources.order(), Neighbours: p.Sources.neighbours(), Repeat: p.Sources.repeat(), NoRules: p.Rules == Off, Citations: p.Citations, Grounding: p.Grounding,
 			SourceAttributes: p.SourceAttributes, Escape: p.Escape,
 		},
 		MinTruncatedTokens: int(p.MinTruncatedTokens),

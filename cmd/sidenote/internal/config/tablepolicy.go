@@ -43,6 +43,7 @@ func policySections() []section {
 			{"format", "`tags`", "`tags`: `<source id=\"1\" …>`; `plain`: numbered text; `search_result`: blocks that Claude cites by itself (Messages API; else tags)."},
 			{"order", "`relevance`", "`relevance` (best first), `edges` (best first and last), `document` (chunks of a document together, in its order)."},
 			{"neighbours", "`adjacent`", "Chunks added beside a source if they fit: `adjacent` (one before, one after), `section` (up to four on each side, in its section), `off`."},
+			{"repeat", "`fresh`", "`keep`: follow-ups get the sources of earlier turns again, at their places (within a day, also on other replicas by Redis)."},
 		}},
 		{"policies.NAME.retrieval", "How sources are found.", []about{
 			{"deadline", "`300ms`", "Longest search; results that arrived by then are used."},

@@ -11,6 +11,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
+	"sidenote/rewrite"
 	"sidenote/rewrite/toolcalls"
 )
 
@@ -106,8 +107,14 @@ func (c *Caches) Outputs() *cache.StageOutputs {
 }
 
 // Chains returns a new store of the links of conversations that upstreams hold. It is called once.
-func (c *Caches) Chains() *cache.Chains {
-	return cache.NewChains(c.latest(cache.Links, cache.ChainLifetime), c.monitor.Cached)
+func (c *Caches) Chains() *cache.History[cache.Link] {
+	return cache.NewHistory[cache.Link](cache.Links, c.latest(cache.Links, cache.HistoryLifetime), c.monitor.Cached)
+}
+
+// Given returns a new store of the sources of turns, which later ones repeat. It is called once, if a
+// policy asks for it.
+func (c *Caches) Given() *cache.History[*rewrite.EarlierSources] {
+	return cache.NewHistory[*rewrite.EarlierSources](cache.Given, c.latest(cache.Given, cache.HistoryLifetime), c.monitor.Cached)
 }
 
 // latest creates tiers for a kind that keep the most recent values in memory. Set returns after

@@ -51,6 +51,7 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 	data.Tenants = e.tenants(cfg, issuers)
 	var keepPlanners func()
 	data.Tools, data.Outputs, data.Chains = kitOf(e, data.Tenants), outputsOf(e, data.Tenants), e.Chains()
+	data.Given = givenOf(e, data.Tenants)
 	if data.Planners, keepPlanners, err = e.planners.Of(cfg, rw.Models); err != nil {
 		return err
 	}

@@ -68,7 +68,9 @@ type Engine struct {
 	// Outputs returns the cache of stage outputs. The first call creates it, as with Turns.
 	Outputs func() *cache.StageOutputs
 	// Chains returns the store of links. The first call creates it, as with Turns.
-	Chains func() *cache.Chains
+	Chains func() *cache.History[cache.Link]
+	// Given returns the store of sources that are repeated. The first call creates it, as with Turns.
+	Given func() *cache.History[*rewrite.EarlierSources]
 
 	catalogue *catalogue
 	view      *storeView
@@ -131,6 +133,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e.Turns, e.Outputs, e.Chains = sync.OnceValue(e.caches.Turns), sync.OnceValue(e.caches.Outputs), sync.OnceValue(e.caches.Chains)
+	e.Given = sync.OnceValue(e.caches.Given)
 	e.tasks = NewTasks(ctx, m.Panicked)
 	if o.Keep {
 		e.openModes()
@@ -259,6 +262,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	cfg.Addresses = e.addresses
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
 	cfg.Switch, cfg.Planners, cfg.Tools, cfg.Outputs, cfg.Chains = e.modes, e.Planners, kitOf(e, cfg.Tenants), outputsOf(e, cfg.Tenants), e.Chains()
+	cfg.Given = givenOf(e, cfg.Tenants)
 	cfg.Documents = proxy.CitedDocuments{URL: e.catalogue.urlOf, Terms: analysis.Terms}
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter

@@ -1,0 +1,173 @@
+package rewrite
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+	"slices"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/chat"
+)
+
+// Repeat says whether a follow-up gets the sources of earlier turns again.
+type Repeat string
+
+// The choices.
+const (
+	RepeatFresh Repeat = ""     // only those for the latest message
+	RepeatKeep  Repeat = "keep" // also those of earlier messages of the user, at their ends
+)
+
+// EarlierSources are the sources that one message of the user was given. They are never changed.
+type EarlierSources struct {
+	Text    string        `json:"text"`    // as added, without the line feeds around it
+	Sources []SourceEntry `json:"sources"` // those in Text
+	Texts   []string      `json:"texts"`   // of Sources, as found
+}
+
+// A Repeated records the sources of earlier turns in a request.
+type Repeated struct {
+	Tokens  int           `json:"tokens"` // by which the messages grew, besides Ledger.Used
+	Exact   bool          `json:"-"`
+	Sources []SourceEntry `json:"sources"`
+	Texts   []string      `json:"-"` // of Sources
+}
+
+// A TurnKey identifies a message of the user by the user's texts up to it.
+type TurnKey [sha256.Size]byte
+
+// maxTurns is how many earlier messages are looked up.
+const maxTurns = 16
+
+// Turns returns the keys of the user's last messages, the latest first: that of the question, and
+// of at most 16 messages before it.
+func Turns(r *chat.Request) []TurnKey {
+	_, last := r.Question()
+	messages := slices.Collect(r.EarlierMessages(last + 1))
+	keys := make([]TurnKey, len(messages))
+	var key TurnKey
+	for n, i := range slices.Backward(messages) {
+		h := sha256.New()
+		h.Write(key[:])
+		r.EachTextOf(i, func(raw []byte) {
+			text := chat.Unquote(raw)
+			h.Write(binary.AppendUvarint(nil, uint64(len(text))))
+			io.WriteString(h, text) // never fails
+		})
+		h.Sum(key[:0])
+		keys[n] = key
+	}
+	return keys[:min(len(keys), maxTurns+1)]
+}
+
+// mayRepeat reports whether sources can stand in earlier messages of the user.
+func (j *job) mayRepeat() bool {
+	return j.policy.Repeat == RepeatKeep && !j.cites && j.last >= 0 && (j.placement == PlaceSplit || j.placement == PlaceLastUser)
+}
+
+// repeat adds the sources of earlier turns, the latest first, as far as the window has room for them
+// beside what may be added to the question. earlier are those of the messages before the question,
+// the latest first; nil where there are none.
+func (j *job) repeat(earlier []*EarlierSources) {
+	if len(earlier) == 0 || !j.mayRepeat() {
+		return
+	}
+	j.measureWindow()
+	room := -1
+	if j.window.Size > 0 {
+		room = j.window.Room - j.model.Allowed(j.policy.ContextTokens)
+	}
+	for i := range j.req.EarlierMessages(j.last) {
+		if len(earlier) == 0 {
+			break
+		}
+		if e := earlier[0]; e != nil && j.req.Ambiguity(i, utf8In(&j.messages)) == nil && !j.repeatAt(i, e, room) {
+			break
+		}
+		earlier = earlier[1:]
+	}
+	if r := j.repeated; r != nil && j.window.Size > 0 {
+		j.window.Room -= r.Tokens
+		j.window.Limits = j.window.Room < j.model.Allowed(j.policy.ContextTokens)
+	}
+}
+
+// repeatAt adds e to the end of the i-th message and returns false if that does not fit.
+func (j *job) repeatAt(i int, e *EarlierSources, room int) bool {
+	at := j.earlierEnd(i)
+	in := insertion{Place: &at, parts: []part{{text: e.Text + "\n"}}}
+	in.lead, in.trail = around(at.Frame, in.parts)
+	n, exact := in.weigh(j.model.Counter)
+	all := j.model.Billed(j.repeatedCount + n)
+	r := cmp.Or(j.repeated, new(Repeated))
+	if room >= 0 && all > room {
+		return false
+	}
+	j.repeated, j.repeatedCount = r, j.repeatedCount+n
+	r.Exact = exact && (r.Exact || len(r.Sources) == 0)
+	r.Tokens, r.Sources, r.Texts = all, append(r.Sources, e.Sources...), append(r.Texts, e.Texts...)
+	for k := range e.Sources {
+		j.firstID = max(j.firstID, e.Sources[k].ID)
+	}
+	for _, text := range e.Texts {
+		j.given = append(j.given, GivenText(text))
+	}
+	j.repeats = append(j.repeats, Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: in.json()})
+	if open := at.Wrapping(); open != nil {
+		j.repeats = append(j.repeats, Edit{Name: editInject, Offset: at.Wrap.Start, Insert: EditText{open}})
+	}
+	return true
+}
+
+// onlyRepeats turns the result of a rewrite that adds nothing to the question into one that adds the
+// sources of earlier turns.
+func (j *job) onlyRepeats(res *Result, in *fitResult) *fitResult {
+	if res.Outcome != Untouched || j.repeated == nil {
+		return in
+	}
+	if j.findPlaces(); in == nil {
+		in = &fitResult{exact: true}
+	}
+	res.Outcome = Injected
+	return in
+}
+
+// earlierEnd returns the place at the end of an earlier message. Where the question is followed by a
+// mark, sources were in a part of their own.
+func (j *job) earlierEnd(i int) chat.Place {
+	if j.mark.state == MarkSet || j.mark.state == MarkApplication {
+		if at, ok := j.req.MarkAfter(i, j.mark.kind); ok && at.Text != (chat.Span{}) {
+			return j.req.EndAsPart(i)
+		}
+	}
+	return j.req.EndOf(i)
+}
+
+// toRepeat returns what is to be repeated in later turns; nil if nothing is.
+func (j *job) toRepeat(res *Result, in *fitResult) *EarlierSources {
+	n := j.places.n - 1
+	if !j.mayRepeat() || res.Outcome != Injected || in.selected == 0 || in.insertions[n] == nil {
+		return nil
+	}
+	text := j.places.at[n].Text(in.insertions[n].Append(nil))
+	e := &EarlierSources{Text: chat.Unquote(append(append([]byte{'"'}, text...), '"'))}
+	for i := range in.sources {
+		s := &in.sources[i]
+		if s.Inclusion == Excluded {
+			continue
+		}
+		e.Sources, e.Texts = append(e.Sources, *s), append(e.Texts, textOf(res.Retrieval.Sources, s))
+	}
+	return e
+}
+
+func textOf(sources []retrieval.Source, e *SourceEntry) string {
+	for i := range sources {
+		if s := &sources[i]; s.Knowledge == e.Knowledge && s.Doc == e.Doc && s.Chunk == e.Chunk {
+			return s.Text
+		}
+	}
+	return ""
+}
