@@ -42,6 +42,8 @@ type tenantReport struct {
 	Upstream      string          `json:"upstream"`
 	Knowledge     []string        `json:"knowledge"`
 	ContextTokens int             `json:"context_tokens"`
+	Placement     string          `json:"placement"`
+	PlacementAuto string          `json:"placement_auto"`   // what placement auto is, or would be
 	Filter        json.RawMessage `json:"filter,omitempty"` // on documents; absent: it sees all
 }
 
@@ -58,6 +60,7 @@ func newCheckReport(cfg *config.Config, err error, warnings strictyaml.Problems)
 		t := tenantReport{
 			Name: string(name), Policy: p.Name, Hash: p.Hash, Mode: p.Rewrite.Mode.String(), Upstream: p.Upstream,
 			Knowledge: p.Rewrite.Knowledge, ContextTokens: p.Rewrite.ContextTokens,
+			Placement: string(p.Rewrite.Placement), PlacementAuto: automaticPlacement(cfg, &p),
 		}
 		if f := p.Rewrite.Filter; f != nil {
 			t.Filter = json.RawMessage(f.String())

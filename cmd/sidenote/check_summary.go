@@ -107,6 +107,9 @@ func printSummary(w io.Writer, cfg *config.Config) {
 		p, _ := cfg.Tenant(name)
 		fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,
 			cmp.Or(strings.Join(p.Rewrite.Knowledge, " "), "none"), p.Rewrite.ContextTokens)
+		if p.Rewrite.Mode >= rewrite.Inject && len(p.Rewrite.Knowledge) > 0 {
+			fmt.Fprintf(w, "           placement %s\n", placementText(cfg, &p))
+		}
 		if held := limitsText(&p.Budget); held != "" {
 			fmt.Fprintf(w, "           at most %s\n", held)
 		}

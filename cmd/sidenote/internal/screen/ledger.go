@@ -92,6 +92,12 @@ func counts(w io.Writer, l *rewrite.Ledger) {
 	if l.Placement != "" && l.Placement != rewrite.PlaceSystem {
 		fmt.Fprintf(w, "placement %s\n", l.Placement)
 	}
+	if l.CacheMark != "" {
+		fmt.Fprintf(w, "cache mark %s\n", l.CacheMark)
+	}
+	if r := l.Repeated; r != nil {
+		fmt.Fprintf(w, "again %s of earlier turns, %s tokens\n", terminal.Plural(len(r.Sources), "source"), terminal.Thousands(r.Tokens))
+	}
 	if line := windowLine(l); line != "" {
 		fmt.Fprintln(w, line)
 	}
