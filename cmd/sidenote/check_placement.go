@@ -44,6 +44,9 @@ func automaticPlacement(cfg *config.Config, p *tenant.Policy) string {
 func placementText(cfg *config.Config, p *tenant.Policy) string {
 	auto := automaticPlacement(cfg, p)
 	if p.Rewrite.Placement == rewrite.PlaceAuto {
+		if p.Rewrite.History != rewrite.HistoryInput {
+			auto += "; instructions, behind which nothing is cached, for Responses that the upstream keeps (see history)"
+		}
 		return "auto: " + auto
 	}
 	return string(p.Rewrite.Placement) + "; auto would be " + auto
