@@ -164,7 +164,7 @@ type Ledger struct {
 	Text     int `json:"text"`     // of Used: the texts of sources and components
 	Overflow int `json:"overflow"` // demand - budget where positive
 
-	Parts [maxPlaces]ContextPart `json:"-"` // where in the prompt the added text is
+	Parts [maxPlaces + 1]ContextPart `json:"-"` // where in the prompt the added text is
 
 	Window      model.Window            `json:"window"`
 	Calibration *model.CalibrationValue `json:"calibration,omitempty"` // the correction applied to the counts
@@ -209,17 +209,30 @@ type ContextPart struct {
 	Before float64 // share of the application's own prompt that precedes it, as upstreams order prompts
 }
 
-// contextParts returns the parts of the added text.
-func (j *job) contextParts(f *fitResult) (parts [maxPlaces]ContextPart) {
-	size := 0
+// contextParts returns the parts of the added text in prompt order: that of the first place, the
+// sources of earlier turns together, and that of the second place.
+func (j *job) contextParts(f *fitResult) (parts [maxPlaces + 1]ContextPart) {
+	size, again, at := 0, 0, 0
 	for i := range f.insertions {
 		size += f.insertions[i].Len()
 	}
-	for i := range f.insertions {
-		if n := f.insertions[i].Len(); n > 0 {
-			before, whole := j.req.PromptBefore(j.places.at[i].Offset)
-			parts[i] = ContextPart{Share: float64(n) / float64(size), Before: float64(before) / float64(max(whole, 1))}
+	for i := range j.repeats {
+		n := j.repeats[i].Insert.Len()
+		again, at = again+n, at+n*j.repeats[i].Offset
+	}
+	part := func(n, offset int) ContextPart {
+		if n == 0 {
+			return ContextPart{}
 		}
+		before, whole := j.req.PromptBefore(offset)
+		return ContextPart{Share: float64(n) / float64(size+again), Before: float64(before) / float64(max(whole, 1))}
+	}
+	parts[0], parts[2] = part(f.insertions[0].Len(), j.places.at[0].Offset), part(f.insertions[1].Len(), j.places.at[1].Offset)
+	if again > 0 {
+		parts[1] = part(again, at/again)
+	}
+	if j.places.n == 1 && again > 0 { // the only place is behind the earlier messages
+		parts[0], parts[1] = parts[1], parts[0]
 	}
 	return parts
 }

@@ -31,7 +31,7 @@ func (r *Report) MeasureContext(prices *budget.Prices) {
 		return
 	}
 	c := &r.Context
-	if c.Tokens = contextTokens(int64(l.Used), l.Parts[:], &r.Usage); c.Input == 0 || prices == nil {
+	if c.Tokens = contextTokens(int64(l.Grown()), l.Parts[:], &r.Usage); c.Input == 0 || prices == nil {
 		return
 	}
 	var err error

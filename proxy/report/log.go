@@ -200,6 +200,13 @@ func appendLine(dst []byte, r *Report) []byte {
 	}
 	b = strconv.AppendInt(append(b, `","sources":`...), int64(r.Sources()), 10)
 	b = strconv.AppendInt(append(b, `,"context_tokens":`...), int64(ledger.Used), 10)
+	if again := ledger.Repeated; again != nil {
+		b = strconv.AppendInt(append(b, `,"earlier_sources":`...), int64(len(again.Sources)), 10)
+		b = strconv.AppendInt(append(b, `,"earlier_tokens":`...), int64(again.Tokens), 10)
+	}
+	if ledger.CacheMark != "" {
+		b = append(append(append(b, `,"cache_mark":"`...), ledger.CacheMark...), '"')
+	}
 	b = strconv.AppendInt(append(b, `,"context_budget":`...), int64(ledger.Budget), 10)
 	if a := ledger.Assembled; a != nil {
 		b = strconv.AppendInt(append(b, `,"context_assembled":{"total_tokens":`...), int64(a.TotalTokens), 10)

@@ -129,6 +129,10 @@ func appendInjected(dst []byte, r *Report) []byte {
 	if l.Placement != "" && l.Placement != rewrite.PlaceSystem {
 		dst = appendToken(append(dst, "; placement="...), string(l.Placement))
 	}
+	if l.Repeated != nil {
+		dst = appendCount(dst, "earlier-sources", len(l.Repeated.Sources))
+		dst = appendCount(dst, "earlier-tokens", l.Repeated.Tokens)
+	}
 	if l.Truncation != "" {
 		dst = appendToken(append(dst, "; truncation="...), l.Truncation)
 	}
