@@ -19,6 +19,7 @@ type cacheWatch struct {
 	caches    bool // these three as in cacheguard.Observation
 	marked    bool
 	maySwitch bool
+	movable   bool // the policy's placement may be changed
 	told      bool // the answer told the cached tokens
 }
 
@@ -29,7 +30,7 @@ func (s *Server) PromptCaches() []cacheguard.Status { return s.setup.Load().guar
 // cache.
 func (x *exchange) keepCache(a *attempt) {
 	p := &a.policy
-	if x.policy.CacheGuard != tenant.GuardSwitch || !x.setup.guard.AnyBroken() || p.Placement != rewrite.PlaceSystem && p.Placement != rewrite.PlaceAuto {
+	if x.policy.CacheGuard != tenant.GuardSwitch || !x.setup.guard.AnyBroken() || !movable(p) {
 		return
 	}
 	m := x.setup.rewriter.Models.Model(a.req.Model)
@@ -45,6 +46,11 @@ func (x *exchange) keepCache(a *attempt) {
 	}
 }
 
+// movable reports whether the guard may change the placement of a policy.
+func movable(p *rewrite.Policy) bool {
+	return p.Placement == rewrite.PlaceSystem || p.Placement == rewrite.PlaceAuto
+}
+
 // watchCache prepares for telling the guard of this request, which was sent as it is: in one call
 // and with its whole conversation.
 func (x *exchange) watchCache() {
@@ -54,7 +60,7 @@ func (x *exchange) watchCache() {
 		return
 	}
 	w := &x.watch
-	w.guard, w.maySwitch = x.setup.guard, x.policy.CacheGuard == tenant.GuardSwitch
+	w.guard, w.maySwitch, w.movable = x.setup.guard, x.policy.CacheGuard == tenant.GuardSwitch, movable(&x.attempt.policy)
 	cache := x.attempt.policy.CacheOf(m, req.API)
 	w.caches, w.marked = cache.Known(), cache.Marked() || req.API == chat.Messages
 	for _, name := range [...]string{x.policy.Tenant, x.policy.Upstream, req.Model} {
@@ -115,7 +121,7 @@ func (a *account) tellGuard() {
 		Caches: w.caches, Marked: w.marked, MaySwitch: w.maySwitch,
 	}
 	if l := &r.Rewrite.Ledger; r.Injected() {
-		if o.Placement, o.Added = string(l.Placement), int64(l.Used); l.Placement == rewrite.PlaceSystem {
+		if o.Placement, o.Added = string(l.Placement), int64(l.Used); w.movable && l.Placement == rewrite.PlaceSystem {
 			o.Mend = string(rewrite.PlaceSplit)
 		}
 	}

@@ -138,6 +138,38 @@ func TestOldEvidenceIsLost(t *testing.T) {
 	wantFindings(t, c.repeats(some, 0, time.Second, nil), 0)
 }
 
+// Strong evidence before a pause does not make a finding of weak evidence after it.
+func TestOldEvidenceAddsLittle(t *testing.T) {
+	const some, weak = cacheguard.MinRequests * 9 / 10, cacheguard.AssumedHit - cacheguard.Margin - 0.05
+	c := newClocked()
+	c.repeats(some, 0, time.Second, nil)
+	wantFindings(t, c.repeats(2*some, weak, time.Second, nil), 1)
+	c = newClocked()
+	c.repeats(some, 0, time.Second, nil)
+	c.now = c.now.Add(5 * 24 * time.Hour)
+	wantFindings(t, c.repeats(2*some, weak, time.Second, nil), 0)
+}
+
+// A request without sources says nothing of the cache if an earlier turn had some.
+func TestTurnAfterSourcesIsNoControl(t *testing.T) {
+	for _, placement := range []string{"", "system"} {
+		c := newClocked()
+		for range 2 * cacheguard.MinControls {
+			c.last++
+			o := cacheguard.Observation{Time: c.now, Input: 5000, Told: true, Caches: true, Placement: placement}
+			c.Extend(&o.Prompt, fmt.Append(nil, "question ", c.last))
+			c.Observe(upstream, &o)
+			c.Extend(&o.Prompt, []byte("answer"))
+			o.Placement = ""
+			c.Observe(upstream, &o)
+		}
+		c.repeat(0, time.Second, nil)
+		if got := c.Status(); (got[0].Controls > 0) != (placement == "") {
+			t.Errorf("after a turn with the placement %q: %+v", placement, got)
+		}
+	}
+}
+
 // What requests without sources hit is expected, and no longer once they are old.
 func TestControlsExpire(t *testing.T) {
 	off := func(o *cacheguard.Observation) { o.Placement, o.Mend, o.Input, o.Added = "", "", 5000, 0 }

@@ -26,6 +26,7 @@ type traffic struct {
 	idle    float64       // share of turns that come after a pause longer than the lifetime
 	miss    float64       // share of requests that reach a machine without the prompt
 	whole   bool          // only whole messages match
+	marked  bool          // only what ended at a mark matches; the app marks the end of its last message
 	noCache bool          // nothing is ever cached
 	systems map[int]time.Time
 	scratch []byte
@@ -142,11 +143,28 @@ func (t *traffic) request(g *cacheguard.Guard, c *conversation) *cacheguard.Obse
 		o.Placement, o.Added = a.placement, block
 		o.Input += block
 	}
-	o.Cached = int64(t.cached(c, sent))
+	if o.Cached = int64(t.cached(c, sent)); t.marked {
+		o.Marked, o.Written = true, int64(t.tokens(t.toMark(sent)))-o.Cached
+	}
 	c.sent, c.at = sent, t.now
 	t.systems[c.app] = t.now
 	c.messages = append(c.messages, []segment{{'a', c.id, turn, 50 + int(t.random.ExpFloat64()*float64(t.answer))}})
 	return o
+}
+
+// toMark returns a request up to its mark, which is before sources in the last message.
+func (t *traffic) toMark(sent [][]segment) [][]segment {
+	last := len(sent) - 1
+	return append(append([][]segment(nil), sent[:last]...), sent[last][:1])
+}
+
+func (t *traffic) tokens(sent [][]segment) (n int) {
+	for _, m := range sent {
+		for _, s := range m {
+			n += s.tokens
+		}
+	}
+	return n
 }
 
 // cached returns how many tokens of a request are read from the cache.
@@ -157,6 +175,12 @@ func (t *traffic) cached(c *conversation, sent [][]segment) int {
 	n := 0
 	if t.now.Sub(c.at) <= lifetime {
 		n = t.common(c.sent, sent)
+	}
+	if t.marked {
+		if c.sent == nil || n < t.tokens(t.toMark(c.sent)) {
+			return 0
+		}
+		return t.tokens(t.toMark(c.sent))
 	}
 	if t.now.Sub(t.systems[c.app]) <= lifetime {
 		n = max(n, t.common([][]segment{{sent[0][0]}}, sent))
@@ -239,6 +263,8 @@ func TestHealthyCachesAreNotFound(t *testing.T) {
 		"split alone":               {[]app{split}, nil},
 		"whole messages":            {[]app{split, off, healthy}, func(t *traffic) { t.whole = true }},
 		"whole messages alone":      {[]app{split}, func(t *traffic) { t.whole = true }},
+		"marks":                     {[]app{off, split, healthy}, func(t *traffic) { t.marked = true }},
+		"marks alone":               {[]app{split}, func(t *traffic) { t.marked = true }},
 		"long pauses":               {[]app{healthy, split}, func(t *traffic) { t.idle = 0.7 }},
 		"short prompts":             {[]app{split}, func(t *traffic) { t.system, t.answer = 20, 60 }},
 		"many misses":               {[]app{healthy}, func(t *traffic) { t.miss = 0.4 }},
@@ -276,6 +302,8 @@ func TestBrokenCachesAreFound(t *testing.T) {
 		"half of the requests":    {[]app{off, broken}, nil},
 		"nothing to compare with": {[]app{broken}, nil},
 		"whole messages":          {[]app{off, broken}, func(t *traffic) { t.whole = true }},
+		"marks":                   {[]app{off, broken}, func(t *traffic) { t.marked = true }},
+		"marks alone":             {[]app{broken}, func(t *traffic) { t.marked = true }},
 		"long system prompt":      {[]app{off, broken}, func(t *traffic) { t.system = 1500 }},
 		"long answers":            {[]app{off, broken}, func(t *traffic) { t.answer = 1200 }},
 		"beside a healthy tenant": {[]app{off, broken, {placement: "split", found: 0.9}}, nil},
