@@ -566,7 +566,7 @@ func (x *exchange) hideUsage(ans *transport.Answer, how *transport.Relay) {
 // allEdits adds the edits of earlier turns, of tools and of metering to those of the rewrite, and
 // records them in the ledger.
 func (x *exchange) allEdits(edits []rewrite.Edit) []rewrite.Edit {
-	if x.metered == nil && x.tools == nil && x.continued == nil {
+	if x.metered == nil && x.tools == nil && x.continued == nil && x.diagnosis == nil {
 		return edits
 	}
 	switch {
@@ -579,6 +579,9 @@ func (x *exchange) allEdits(edits []rewrite.Edit) []rewrite.Edit {
 		if mine := x.metered.Edits(); len(mine) > 0 {
 			edits = rewrite.MergeEdits(edits, mine)
 		}
+	}
+	if x.diagnosis != nil {
+		edits = rewrite.MergeEdits(edits, []rewrite.Edit{x.diagnosis.edit})
 	}
 	x.report.Rewrite.Ledger.Edits = edits
 	x.chunks.Record(&x.report.Rewrite.Ledger)

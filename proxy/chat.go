@@ -214,6 +214,7 @@ func (x *exchange) injectSources(a *attempt) error {
 	if x.target.Route.Answers() {
 		x.checker = newCitationStage(x.policy.Citations, a.req, &x.report, x.server.documents, x.panicked)
 	}
+	x.askDiagnosis(a)
 	return x.send(a.body, res.Edits)
 }
 
@@ -326,7 +327,7 @@ func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
 	edits = x.allEdits(edits)
 	x.outgoing = rewrite.EditPieces(x.outgoing[:0], body, edits)
 	x.keepBody(nil, x.outgoing)
-	r := transport.Call{Body: x.outgoing, Whole: true, Replace: x.plainStreams(x.replacements()), NoUpgrade: true}
+	r := transport.Call{Body: x.outgoing, Whole: true, Replace: x.withBeta(x.plainStreams(x.replacements())), NoUpgrade: true}
 	r.Same = len(edits) == 0 && x.chunks == nil
 	switch {
 	case x.compressed == nil:

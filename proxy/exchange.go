@@ -291,6 +291,7 @@ type reading struct {
 	text         *answer.AnswerText  // reads the text of the answer; nil if it is not kept
 	ownAnswer    *answer.Text        // the answer that Sidenote wrote itself, if it is kept
 	checker      *citationStage      // checks the answer's citations; nil if they are not checked
+	diagnosis    *diagnosis          // asked of the upstream; nil if none is
 	chain        *chainTurn          // this turn of a conversation that the upstream holds; nil if it is not kept
 	sample       *sample             // the request, for learn; nil if it is not sampled
 	count        *tokenCount         // asks the upstream for the tokens of sample; nil if its bill says them

@@ -138,6 +138,9 @@ func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transp
 	if err != nil || answered {
 		return nil, err
 	}
+	if leave.Has(answer.EditDiagnostics) {
+		r.Replace = withoutBeta(r.Replace)
+	}
 	r.Body, r.Same, r.Replace = x.outgoing, false, withLine(r.Replace, anotherRequest)
 	answer, err := x.call(*r, report.ToRetryEdits, time.Now())
 	if err == nil && answer.Status()/100 == 2 {
@@ -194,6 +197,9 @@ func (x *exchange) carriedEdits() (all answer.RefusedEdits) {
 	if inMessages && x.report.Rewrite.Ledger.CacheMark == rewrite.MarkSet {
 		all |= answer.EditCacheMark
 	}
+	if x.diagnosis != nil {
+		all |= answer.EditDiagnostics
+	}
 	placed := inMessages && x.report.Rewrite.Ledger.Placement != rewrite.PlaceLastUser
 	if (placed || x.tools != nil && x.tools.Policy().XML) && addsSystem(req) && !x.attempt.policy.NoSystem {
 		all |= answer.EditSystemMessage
@@ -221,7 +227,7 @@ func (x *exchange) editsToLeave(carried answer.RefusedEdits, e *answer.EditsRefu
 		return 0 // the application's own fields are refused
 	case leave == 0:
 		leave = carried
-		if leave.Has(answer.EditTools | answer.EditCacheMark) { // more likely
+		if leave.Has(answer.EditTools | answer.EditCacheMark | answer.EditDiagnostics) { // more likely
 			leave &^= answer.EditSources | answer.EditSystemMessage
 		}
 	}
@@ -296,6 +302,9 @@ func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (
 	}
 	if leave.Has(answer.EditMaxTokens) {
 		x.limitAnswer(x.metered, limit)
+	}
+	if leave.Has(answer.EditDiagnostics) {
+		x.diagnosis = nil
 	}
 	a, of, cheaper := &x.attempt, x.spending.Sent(), (func(budget.Rung) (Demand, bool))(asItIs)
 	if leave.Has(answer.EditTools | answer.EditSystemMessage | answer.EditSources | answer.EditCacheMark) {
@@ -418,10 +427,11 @@ const maxModelName = 128
 
 // The params of remembered refusals besides maxTokens.
 const (
-	refusedTools  = "tools"
-	refusedUsage  = "stream_options"
-	refusedSystem = "system"
-	refusedMarks  = "cache_mark"
+	refusedTools       = "tools"
+	refusedUsage       = "stream_options"
+	refusedSystem      = "system"
+	refusedMarks       = "cache_mark"
+	refusedDiagnostics = "diagnostics"
 )
 
 // rememberRefused records the edits left out of a request that then succeeded.
@@ -433,7 +443,7 @@ func (x *exchange) rememberRefused(left answer.RefusedEdits, limit services.Refu
 	}
 	for edit, refusal := range map[answer.RefusedEdits]services.Refusal{
 		answer.EditTools: {Param: refusedTools}, answer.EditIncludeUsage: {Param: refusedUsage},
-		answer.EditMaxTokens: limit, answer.EditSystemMessage: {Param: refusedSystem}, answer.EditCacheMark: {Param: refusedMarks},
+		answer.EditMaxTokens: limit, answer.EditSystemMessage: {Param: refusedSystem}, answer.EditCacheMark: {Param: refusedMarks}, answer.EditDiagnostics: {Param: refusedDiagnostics},
 	} {
 		switch {
 		case !left.Has(edit):

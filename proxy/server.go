@@ -27,6 +27,7 @@ import (
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/toolcalls"
 )
 
 const (
@@ -63,8 +64,9 @@ type Server struct {
 	shuttingDown atomic.Bool  // Shutdown was called
 	openRequests atomic.Int64 // requests whose answers have not ended
 	memory       memoryWatch
-	refused      services.Memory // parameters that the models of stages refused; see modelKey
-	edits        services.Memory // Sidenote's edits that models refused; see editsKey
+	refused      services.Memory       // parameters that the models of stages refused; see modelKey
+	edits        services.Memory       // Sidenote's edits that models refused; see editsKey
+	answers      *toolcalls.TurnMemory // ids of answers, for diagnoses of later turns
 	shadows      chan struct{}
 	samples      *Samples
 	liars        sync.Map // [2]string{upstream, answer.UsageFinding} → true once a usage that cannot be true was reported
@@ -98,6 +100,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 	}
 	s.memory.Check()
 	s.shadows = make(chan struct{}, max(1, s.concurrency/shadowShare))
+	s.answers = toolcalls.NewTurnMemory(maxAnswers)
 	s.samples, s.decoders = newSamples(&s.work), make(chan struct{}, maxDecoders)
 	first, err := s.newSetup(cfg, rw, nil)
 	if err != nil {

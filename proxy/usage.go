@@ -109,6 +109,7 @@ func (a *account) readUsage() {
 			defer panics.Recover(a.panicked, nil)
 			u, found = a.reader.Usage()
 			a.watch.told = a.reader.TellsCache()
+			a.readDiagnosis()
 		}()
 	}
 	a.report.Usage, a.report.UsageFound = u, found

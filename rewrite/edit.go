@@ -42,7 +42,7 @@ func StripEdits(r *chat.Request, p Placement) []Edit {
 
 // An Edit replaces Body[Offset:Offset+Delete] by Insert.
 type Edit struct {
-	Name   string // inject, strip-field, marker, chunks, cache-mark, include-usage, max-tokens, tools, tool-history
+	Name   string // inject, strip-field, marker, chunks, cache-mark, cache-diagnostics, include-usage, max-tokens, tools, tool-history
 	Offset int
 	Delete int
 	Insert EditText

@@ -19,9 +19,10 @@ const (
 	EditSystemMessage                          // a system message if the app sent none
 	EditSources                                // sources in the messages
 	EditCacheMark                              // a mark of what the upstream is to cache
+	EditDiagnostics                            // a question why the upstream's cache missed
 )
 
-var names = [...]string{"tools", "include-usage", "max-tokens", "system-message", "sources", "cache-mark"}
+var names = [...]string{"tools", "include-usage", "max-tokens", "system-message", "sources", "cache-mark", "cache-diagnostics"}
 
 // Has reports whether e has one of o.
 func (e RefusedEdits) Has(o RefusedEdits) bool { return e&o != 0 }
@@ -65,6 +66,7 @@ var words = [...]*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(?:system|developer)\b[^.]{0,40}\b(?:role|message|prompt|instruction)|\brole\b[^.]{0,40}\b(?:system|developer)\b|\bmust alternate\b`),
 	nil,
 	regexp.MustCompile(`(?i)prompt[-_ ]?cache|cache[-_ ]?(?:control|breakpoint)`),
+	regexp.MustCompile(`(?i)\bdiagnostics\b|cache[-_ ]?diagnos|previous[-_ ]?message[-_ ]?id`),
 }
 
 var (

@@ -41,15 +41,16 @@ type Explanation struct {
 	Partial       bool                   `json:"partial"`            // not all knowledge could be searched in time
 	Degraded      retrieval.Stage        `json:"degraded,omitempty"` // the stage that was skipped after a failure
 	Knowledge     []Searched             `json:"knowledge,omitempty"`
-	Ledger        *Ledger                `json:"ledger,omitempty"`        // nil if no rewrite was tried
-	Usage         *Usage                 `json:"usage,omitempty"`         // nil if there was no answer that could report usage
-	Citations     *answer.CitationReport `json:"citations,omitempty"`     // nil if citations were not checked
-	ToolsSkipped  string                 `json:"unoffered,omitempty"`     // why no tools were offered though the policy has them
-	Refused       []string               `json:"refused_edits,omitempty"` // refused by the upstream, and left out of the retry
-	LeftOut       []string               `json:"left_out,omitempty"`      // edits left out because the upstream refused them in an earlier request
-	Tools         *Tools                 `json:"tools,omitempty"`         // nil if none were offered
-	StagesSkipped string                 `json:"unstaged,omitempty"`      // why the chat was not answered in stages though the policy wants it
-	Stages        *Stages                `json:"stages,omitempty"`        // nil if it was not answered in stages
+	Ledger        *Ledger                `json:"ledger,omitempty"`          // nil if no rewrite was tried
+	Usage         *Usage                 `json:"usage,omitempty"`           // nil if there was no answer that could report usage
+	CacheMiss     *CacheMiss             `json:"cache_diagnosis,omitempty"` // nil if the upstream was not asked
+	Citations     *answer.CitationReport `json:"citations,omitempty"`       // nil if citations were not checked
+	ToolsSkipped  string                 `json:"unoffered,omitempty"`       // why no tools were offered though the policy has them
+	Refused       []string               `json:"refused_edits,omitempty"`   // refused by the upstream, and left out of the retry
+	LeftOut       []string               `json:"left_out,omitempty"`        // edits left out because the upstream refused them in an earlier request
+	Tools         *Tools                 `json:"tools,omitempty"`           // nil if none were offered
+	StagesSkipped string                 `json:"unstaged,omitempty"`        // why the chat was not answered in stages though the policy wants it
+	Stages        *Stages                `json:"stages,omitempty"`          // nil if it was not answered in stages
 	Timings       Timings                `json:"timings_ms"`
 
 	// Bodies of a chat, if they are kept. Received is the body as received, uncompressed; Sent the
@@ -115,6 +116,12 @@ func contextUsage(c *report.ContextUsage) *ContextUsage {
 		out.USD = &usd
 	}
 	return out
+}
+
+// A CacheMiss says why the upstream's prompt cache missed, as it says.
+type CacheMiss struct {
+	Reason answer.CacheMiss `json:"reason"`
+	Tokens int64            `json:"missed_tokens,omitempty"` // that could have been read from the cache
 }
 
 // A Searched is a searched base and its generation.
@@ -187,6 +194,9 @@ func newExplanation(r *entry) *Explanation {
 	}
 	if u := &r.Usage; r.UsageFound != "" {
 		e.Usage = &Usage{r.UsageFound, u.Input, u.CachedInput, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning, r.Budget.Tier, r.UsageDetail, contextUsage(&r.Context)}
+	}
+	if m := r.CacheMiss; m.Reason != "" {
+		e.CacheMiss = &CacheMiss{m.Reason, m.Tokens}
 	}
 	if res.Ambiguity != nil {
 		e.Detail = short(res.Ambiguity.Message)

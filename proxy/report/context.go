@@ -6,6 +6,12 @@ import (
 	"sidenote/rewrite"
 )
 
+// A CacheMiss is an upstream's diagnosis of its prompt cache.
+type CacheMiss struct {
+	Reason answer.CacheMiss
+	Tokens int64 // that could have been read from the cache, as the upstream estimates; 0 if unknown
+}
+
 // A ContextUsage says how an upstream's cache treated the tokens that Sidenote added to a prompt,
 // and what they cost. It is an estimate: upstreams report cached tokens of the whole prompt only.
 type ContextUsage struct {

@@ -73,6 +73,7 @@ func TestLineIsSlogs(t *testing.T) {
 			r.UsageFound, r.Usage = answer.UsageFound, answer.Usage{Input: 19, CachedInput: 7, CacheWrite: 6, CacheWrite1h: 2, Output: 10, Known: true}
 		},
 		func(r *report.Report) { r.Usage.CacheWrite1h = 0 },
+		func(r *report.Report) { r.CacheMiss = report.CacheMiss{Reason: answer.CacheMissSystem, Tokens: 700} },
 		func(r *report.Report) { r.Context.Tokens = budget.Tokens{Input: 12, CachedInput: 3} },
 		func(r *report.Report) {
 			r.Context = report.ContextUsage{Tokens: budget.Tokens{Input: 12, CachedInput: 3, CacheWrite: 5, CacheWrite1h: 2}}
@@ -222,6 +223,9 @@ func attrs(r *report.Report) []slog.Attr {
 		used = append(used, slog.Int64("output_tokens", r.Usage.Output), slog.Int64("reasoning_tokens", r.Usage.Reasoning))
 		if r.Generated.Known {
 			used = append(used, slog.Int64("counted_output_tokens", r.Generated.Output))
+		}
+		if m := r.CacheMiss; m.Reason != "" {
+			used = append(used, slog.String("cache_miss", string(m.Reason)), slog.Int64("cache_missed_tokens", m.Tokens))
 		}
 		used = append(used, contextAttrs(&r.Context)...)
 	}

@@ -408,6 +408,10 @@ func appendUsage(b []byte, r *Report) []byte {
 	if r.Generated.Known {
 		b = strconv.AppendInt(append(b, `,"counted_output_tokens":`...), r.Generated.Output, 10)
 	}
+	if r.CacheMiss.Reason != "" {
+		b = append(append(append(b, `,"cache_miss":"`...), r.CacheMiss.Reason...), '"')
+		b = strconv.AppendInt(append(b, `,"cache_missed_tokens":`...), r.CacheMiss.Tokens, 10)
+	}
 	return appendContext(b, &r.Context)
 }
 

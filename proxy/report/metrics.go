@@ -171,6 +171,9 @@ func (m *Metrics) Record(r *Report) {
 	if r.Route.Rewritten() {
 		m.recordRewrite(t, r)
 		m.recordPrompt(r)
+		if why := r.CacheMiss.Reason; why != "" {
+			m.misses.WithLabelValues(m.upstreams.label(r.Upstream), string(why)).Inc()
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 type promptMetrics struct {
 	tenants, policies *names
 	tokens, cost      *prometheus.CounterVec
+	misses            *prometheus.CounterVec
 	recent            recentSeries[promptKey, *promptSeries]
 }
 
@@ -32,7 +33,8 @@ func newPromptMetrics(f factory, tenants, policies *names) promptMetrics {
 		tenants: tenants, policies: policies,
 		tokens: f.counters("prompt_tokens_total", "Prompt tokens of chats, by part (app, context) and use of the upstream's cache (read, write, none). Those of context are estimated.",
 			"tenant", "policy", "model", "part", "cache"),
-		cost: f.counters("context_cost_usd_total", "US dollars that added context cost, estimated.", "tenant", "policy", "model"),
+		misses: f.counters("cache_diagnoses_total", "Answers of upstreams that were asked why their prompt cache missed.", "upstream", "reason"),
+		cost:   f.counters("context_cost_usd_total", "US dollars that added context cost, estimated.", "tenant", "policy", "model"),
 	}
 }
 

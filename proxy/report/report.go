@@ -122,6 +122,7 @@ type Report struct {
 	UsageFound  answer.UsageFinding // "" if there was no answer that could report usage
 	UsageDetail string              // the numbers for which the usage was ignored; "" if it was not
 	Context     ContextUsage        // what Usage and the charge have of the tokens that were added
+	CacheMiss   CacheMiss           // why the upstream's cache missed; zero if it was not asked
 	Answered    answer.ServedBy     // model and service tier that the last answer names, if it is charged
 	Generated   answer.CountedUsage // our own count of the output, if a metered answer did not report usage
 

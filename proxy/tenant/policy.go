@@ -21,24 +21,25 @@ import (
 // A Policy holds the settings for one tenant's requests. It is looked up once per request and
 // passed down.
 type Policy struct {
-	Name            string   // in the configuration
-	Hash            string   // of the resolved settings, 8 hex digits, for the log
-	Tenant          string   // [a-z0-9_-]{1,64}
-	Upstream        string   // name of the upstream
-	Routes          []string // such as "/chat/completions"; the only routes relayed with an upstream key of Sidenote or with Models
-	Models          Models   // that requests may name; nil allows all
-	Expose          report.Expose
-	Overrides       []Override   // the first that fits a chat replaces this policy
-	MaxRewriteBytes int          // larger bodies are not rewritten
-	Metered         bool         // usage is settled: answers are capped, and streams are asked to report usage
-	OutputCap       int          // most output tokens for one answer of a metered request; 0: the model's limit
-	RetryTooLong    bool         // if the upstream finds a request too long, retry once with fewer sources
-	CacheGuard      CacheGuard   `json:",omitempty"` // what happens if sources break the upstream's prompt cache
-	Budget          budget.Terms // the tenant's limits
-	Rewrite         rewrite.Policy
-	Tools           tools.Policy  `json:",omitzero"` // zero unless the mode is tools or above; a request or the kill switch may lower the mode
-	Citations       answer.Policy `json:",omitzero"` // how citations in answers are handled
-	Stages          staged.Policy `json:",omitzero"` // zero unless the mode is staged; the mode may be lowered as for Tools
+	Name             string   // in the configuration
+	Hash             string   // of the resolved settings, 8 hex digits, for the log
+	Tenant           string   // [a-z0-9_-]{1,64}
+	Upstream         string   // name of the upstream
+	Routes           []string // such as "/chat/completions"; the only routes relayed with an upstream key of Sidenote or with Models
+	Models           Models   // that requests may name; nil allows all
+	Expose           report.Expose
+	Overrides        []Override   // the first that fits a chat replaces this policy
+	MaxRewriteBytes  int          // larger bodies are not rewritten
+	Metered          bool         // usage is settled: answers are capped, and streams are asked to report usage
+	OutputCap        int          // most output tokens for one answer of a metered request; 0: the model's limit
+	RetryTooLong     bool         // if the upstream finds a request too long, retry once with fewer sources
+	CacheGuard       CacheGuard   `json:",omitempty"` // what happens if sources break the upstream's prompt cache
+	Budget           budget.Terms // the tenant's limits
+	CacheDiagnostics float64      `json:",omitempty"` // share of the conversations for which the upstream is asked why its prompt cache missed
+	Rewrite          rewrite.Policy
+	Tools            tools.Policy  `json:",omitzero"` // zero unless the mode is tools or above; a request or the kill switch may lower the mode
+	Citations        answer.Policy `json:",omitzero"` // how citations in answers are handled
+	Stages           staged.Policy `json:",omitzero"` // zero unless the mode is staged; the mode may be lowered as for Tools
 }
 
 // CacheGuard says what happens if sources are found to break the prompt cache of an upstream.

@@ -333,6 +333,21 @@ func TestPolicyRoundTrip(t *testing.T) {
 	}
 }
 
+// A share is a percentage, and a policy inherits it; without one no upstream is asked.
+func TestCacheDiagnostics(t *testing.T) {
+	f := func(policies string, want float64) {
+		t.Helper()
+		c := load(t, "upstream: http://u.test\npolicies: "+policies+"\n")
+		if p, _ := c.Tenant("default"); p.CacheDiagnostics != want {
+			t.Errorf("%s: got %v, want %v", policies, p.CacheDiagnostics, want)
+		}
+	}
+	f("{default: {}}", 0)
+	f("{default: {cache_diagnostics: 0}}", 0)
+	f("{default: {cache_diagnostics: 0.5%}}", .005)
+	f("{base: {cache_diagnostics: 100%}, default: {extends: base}}", 1)
+}
+
 // The dense weight is measured unless a policy sets it; a policy that extends it can revert to
 // auto.
 func TestDenseWeight(t *testing.T) {

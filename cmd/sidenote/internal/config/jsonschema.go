@@ -206,6 +206,8 @@ func scalar(t reflect.Type, tag reflect.StructTag) object {
 		return object{"anyOf": []object{{"enum": priorities()}, limited(`^\+?[0-9]+$`, limit{0, 100, true})}}
 	case reflect.TypeFor[temperature]():
 		return object{"type": []string{"number", "string"}, "minimum": 0, "maximum": 2, "pattern": `^[0-9.eE+_xXpPa-fA-F-]+$`}
+	case reflect.TypeFor[percentage]():
+		return object{"type": []string{"string", "number"}, "pattern": `^[0-9.eE+_xXpPa-fA-F-]+%$|^[+-]?0+$`, "minimum": 0, "maximum": 0}
 	case reflect.TypeFor[weight]():
 		return object{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "maximum": 1, "pattern": `^(auto|[0-9.eE+_xXpPa-fA-F-]+)$`}
 	case reflect.TypeFor[threshold](), reflect.TypeFor[relevance]():

@@ -113,6 +113,8 @@ func kind(t reflect.Type, tag reflect.StructTag) string {
 		return ranged("USD")
 	case reflect.TypeFor[Date]():
 		return "date"
+	case reflect.TypeFor[percentage]():
+		return "0% to 100%"
 	case reflect.TypeFor[temperature](), reflect.TypeFor[weight](), reflect.TypeFor[threshold](), reflect.TypeFor[relevance](), reflect.TypeFor[Priority]():
 		return "number or word"
 	}

@@ -21,7 +21,10 @@ type Policy struct {
 	MaxRewriteBytes Bytes          `yaml:"max_rewrite_bytes" min:"1KiB" max:"1GiB"`
 	Routes          []Route        `yaml:"routes,omitempty"`
 	Models          []modelPattern `yaml:"models,omitempty,flow"` // that requests may name; absent: all
-	Overrides       []Override     `yaml:"overrides,omitempty"`
+	// CacheDiagnostics is the share of the conversations for which the upstream is asked why it did
+	// not read a prompt from its cache.
+	CacheDiagnostics percentage `yaml:"cache_diagnostics"`
+	Overrides        []Override `yaml:"overrides,omitempty"`
 }
 
 // A Treatment says how a chat is handled. Overrides of a policy can change it.

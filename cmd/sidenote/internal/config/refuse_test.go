@@ -51,6 +51,8 @@ func TestRefused(t *testing.T) {
 		{"overflow", up + "concurrency: 99999999999999999999M", `c.yaml:2:14: concurrency: "99999999999999999999M" is not a whole number; write it as in 2000 or 200k`},
 		{"relevance", up + "knowledge: {docs: {path: ., relevance_threshold: 1}}", `c.yaml:2:50: knowledge.docs.relevance_threshold: "1" is not a relevance; use auto or a number between 0 and 1, such as 0.6`},
 		{"weight above 1", up + "policies: {default: {retrieval: {dense_weight: 1.5}}}", `c.yaml:2:48: policies.default.retrieval.dense_weight: "1.5" is not a weight; use auto or a number above 0, up to 1, such as 0.5`},
+		{"share without a percent sign", up + "policies: {default: {cache_diagnostics: 0.01}}", `c.yaml:2:41: policies.default.cache_diagnostics: "0.01" is not a share; use a percentage from 0% to 100%, such as 1%`},
+		{"share above 100 %", up + "policies: {default: {cache_diagnostics: 101%}}", `c.yaml:2:41: policies.default.cache_diagnostics: "101%" is not a share; use a percentage from 0% to 100%, such as 1%`},
 		{"fusion", up + "policies: {default: {retrieval: {fusion: rff}}}", `c.yaml:2:42: policies.default.retrieval.fusion: "rff" is none of distribution, rrf; did you mean rrf?`},
 		{"nan", up + "policies: {default: {retrieval: {score_threshold: .nan}}}", `c.yaml:2:51: policies.default.retrieval.score_threshold: ".nan" is not a threshold; use auto or a number above 0`},
 		{"no unit", up + "shutdown_grace: 25", `c.yaml:2:17: shutdown_grace: "25" is not a duration; write it as in 300ms, 5s or 10m`},

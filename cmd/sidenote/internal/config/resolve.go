@@ -52,6 +52,7 @@ func resolvePolicy(c *Config, name Name, p Policy) *tenant.Policy {
 	out := &tenant.Policy{
 		Name: string(c.Tenants[name].policyName()), Tenant: string(name), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
 		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", CacheGuard: p.cacheGuard(), Rewrite: p.rewritePolicy(name), Citations: p.Annotations.Policy(),
+		CacheDiagnostics: float64(p.CacheDiagnostics),
 	}
 	if p.Models != nil {
 		out.Models = Texts(p.Models)

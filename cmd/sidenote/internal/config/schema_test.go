@@ -191,7 +191,7 @@ func TestEveryValueIsChecked(t *testing.T) {
 			switch {
 			case number && (slices.Contains(text, last) || slices.Contains(files, last)):
 				continue
-			case number && (last == "match" || last == "name" || last == "model" || last == "prefix" || (last == "priority" || last == "shutdown_delay" || last == "keep" || last == "turns" || last == "input" || last == "cached_input" || last == "cache_write" || last == "cache_write_1h" || last == "output" || last == "temperature" || strings.HasSuffix(s.schema, ".stages.cache")) && bad == "0" || last == "value" && (bad == "0" || bad == "-1") || strings.HasPrefix(s.schema, "knowledge.*")):
+			case number && (last == "match" || last == "name" || last == "model" || last == "prefix" || (last == "priority" || last == "shutdown_delay" || last == "keep" || last == "turns" || last == "input" || last == "cached_input" || last == "cache_write" || last == "cache_write_1h" || last == "output" || last == "temperature" || last == "cache_diagnostics" || strings.HasSuffix(s.schema, ".stages.cache")) && bad == "0" || last == "value" && (bad == "0" || bad == "-1") || strings.HasPrefix(s.schema, "knowledge.*")):
 				continue // a valid name, or in range
 			case number && strings.Contains(s.schema, ".when.metadata."):
 				continue // any value may be compared

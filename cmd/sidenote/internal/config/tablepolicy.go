@@ -11,6 +11,7 @@ func policySections() []section {
 			{"placement", "`system`", "Where sources go: `system`, `last_user`, `split` (rules in `system`), `marker` (at `{{sidenote}}`), or `auto`: `split` where prompts are cached, else `system`."},
 			{"cache_marks", "`auto` with `placement: auto`, else `off`", "`auto`: one mark before the sources, where the upstream caches what ends at a mark."},
 			{"cache_guard", "`warn`", "If prompts with sources are read from the upstream's prompt cache far less than others (20 points, by a test over at least 50 requests): `warn` (once in the log), `switch` (also place sources as `auto` would, for this upstream and model, until the next reload), `off`."},
+			{"cache_diagnostics", "`0%`", "Share of the conversations (Messages API) for which the upstream is asked why its cache missed; the answers then have `diagnostics`, too. Not on Bedrock and Vertex."},
 			{"history", "`auto`", "Where sources of a Responses request go: `instructions`, which upstreams do not keep; `input`, by `placement`; `auto`: `input` only with `store: false` outside a chain or conversation."},
 			{"context_tokens", "2000", "Most tokens added to a request, tags included."},
 			{"reserve_output_tokens", "that of the model, or 4096 and at most a quarter of the window", "Tokens reserved for the answer of a request that sets no limit."},

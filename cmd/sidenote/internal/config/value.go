@@ -133,6 +133,25 @@ func (w weight) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(w), 'g', -1, 64), nil
 }
 
+// A percentage is a share from 0 to 1, written as 1% or 0.5%.
+type percentage float64
+
+// UnmarshalText reads a number from 0 to 100 with a percent sign, or 0.
+func (p *percentage) UnmarshalText(text []byte) error {
+	number, ok := strings.CutSuffix(string(text), "%")
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(f >= 0 && f <= 100) || !ok && f != 0 {
+		return fmt.Errorf("%q is not a share; use a percentage from 0%% to 100%%, such as 1%%", text)
+	}
+	*p = percentage(f / 100)
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (p percentage) MarshalText() ([]byte, error) {
+	return append(strconv.AppendFloat(nil, 100*float64(p), 'g', 15, 64), '%'), nil
+}
+
 // relevance is the minimum relevance of a base's sources; 0 stands for "auto", the base's own
 // floor.
 type relevance float64

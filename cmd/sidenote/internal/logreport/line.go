@@ -41,6 +41,7 @@ type line struct {
 	Output       int64   `json:"output_tokens"`
 	Reasoning    int64   `json:"reasoning_tokens"`
 	Charged      float64 `json:"charged_usd"`
+	CacheMiss    string  `json:"cache_miss"` // the upstream's diagnosis; "" if it was not asked
 
 	// The part of the usage that the added tokens have.
 	ContextInput        int64    `json:"context_input_tokens"`

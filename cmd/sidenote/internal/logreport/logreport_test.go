@@ -344,6 +344,25 @@ func TestCostOfCacheWritesAndTiers(t *testing.T) {
 	}
 }
 
+// The diagnoses of upstreams are counted by reason.
+func TestCacheMisses(t *testing.T) {
+	var all []*report.Report
+	for i, reason := range []answer.CacheMiss{answer.CacheMissSystem, answer.CacheMissNone, "", answer.CacheMissSystem} {
+		r := chatAbout(i, "support", rewrite.Injected, "", 100)
+		r.CacheMiss.Reason = reason
+		all = append(all, r)
+	}
+	got := read(t, new(logreport.Tally), logOf(all...))
+	if diff := cmp.Diff([]logreport.Reason{{Reason: "system_changed", Requests: 2}, {Reason: "none", Requests: 1}}, got.Misses); diff != "" {
+		t.Error(diff)
+	}
+	var page bytes.Buffer
+	got.Print(&page)
+	if want := "\ncache miss system_changed                       2\ncache miss none                                 1\n"; !strings.Contains(page.String(), want) {
+		t.Errorf("got\n%s\nwant\n%s", page.String(), want)
+	}
+}
+
 // Added tokens cost what the cache made of them, by the tier's prices; without a configuration, what
 // the log says.
 func TestCostOfAddedTokens(t *testing.T) {

@@ -23,6 +23,7 @@ func (r *Report) Print(w io.Writer) {
 	}
 	p.outcomes(r)
 	p.tokens(&r.All)
+	p.misses(r)
 	p.latency(&r.All)
 	p.compared(r.Compared)
 	p.tools(r)
@@ -119,6 +120,18 @@ func perInjected(g *Group) string {
 		return ""
 	}
 	return fmt.Sprintf(", %s for each chat that got any", thousands(g.Tokens.Context/int64(g.Injected)))
+}
+
+// misses shows why prompt caches missed.
+func (p page) misses(r *Report) {
+	if len(r.Misses) == 0 {
+		return
+	}
+	p.line("")
+	for _, of := range r.Misses[:min(len(r.Misses), shown)] {
+		p.line("cache miss %-26s  %s", column(of.Reason, 26), right(of.Requests))
+	}
+	p.more(len(r.Misses))
 }
 
 func (p page) latency(g *Group) {

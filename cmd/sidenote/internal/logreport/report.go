@@ -17,7 +17,8 @@ type Report struct {
 	Last       *time.Time   `json:"last,omitempty"`
 	Lines      Lines        `json:"lines"`
 	Outcomes   []Outcome    `json:"outcomes"`
-	Reasons    []Reason     `json:"reasons"` // why there were no sources, or no answer
+	Reasons    []Reason     `json:"reasons"`                // why there were no sources, or no answer
+	Misses     []Reason     `json:"cache_misses,omitempty"` // why prompt caches missed, as sampled upstreams say
 	All        Group        `json:"all"`
 	Tenants    []Group      `json:"tenants"`
 	Policies   []Group      `json:"policies"`
@@ -63,7 +64,7 @@ type Group struct {
 	Tokens        Tokens   `json:"tokens"`
 	CachedShare   float64  `json:"cached_share"`         // of the input: read from the upstream's cache
 	ContextCached float64  `json:"context_cached_share"` // the same of the added tokens
-	Cost          *Cost    `json:"cost,omitempty"` // absent without prices
+	Cost          *Cost    `json:"cost,omitempty"`       // absent without prices
 	ChargedUSD    float64  `json:"charged_usd,omitempty"`
 	Cache         Cache    `json:"cache"`
 	Overhead      Quantile `json:"overhead_ms"` // of requests that were relayed
@@ -173,6 +174,9 @@ func (t *Tally) Report() *Report {
 	for _, name := range largest(t.reasons, func(n int) int { return n }) {
 		r.Reasons = append(r.Reasons, Reason{name, t.reasons[name]})
 	}
+	for _, name := range largest(t.misses, func(n int) int { return n }) {
+		r.Misses = append(r.Misses, Reason{name, t.misses[name]})
+	}
 	for _, u := range t.unanswered {
 		if u.NoMatch+u.Irrelevant > 0 {
 			row := *u
@@ -219,7 +223,7 @@ func (g *group) report(name string, priced bool) Group {
 	out := Group{
 		Name: name, Requests: g.requests, Failed: g.failed, Chats: g.chats, Injected: g.injected, InjectedShare: share(g.injected, g.chats),
 		NoMatch: g.noMatch, Irrelevant: g.irrelevant,
-		Tokens: Tokens{g.contextTokens, g.toolTokens, g.input, g.cachedInput, g.cacheWrite, g.output, g.reasoning, g.told, g.untold, g.contextInput, g.contextCached, g.contextWritten},
+		Tokens:      Tokens{g.contextTokens, g.toolTokens, g.input, g.cachedInput, g.cacheWrite, g.output, g.reasoning, g.told, g.untold, g.contextInput, g.contextCached, g.contextWritten},
 		CachedShare: share(int(g.cachedInput), int(g.input)), ContextCached: share(int(g.contextCached), int(g.contextInput)), ChargedUSD: g.charged,
 		Cache:    cacheOf(g.cacheHits, g.cacheHits+g.cacheMisses),
 		Overhead: quantile(&g.overhead), Retrieval: quantile(&g.retrieval), FirstByte: quantile(&g.firstByte), Duration: quantile(&g.total),

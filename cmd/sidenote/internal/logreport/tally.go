@@ -28,6 +28,7 @@ type Tally struct {
 	all         group
 	outcomes    counts
 	reasons     counts
+	misses      counts
 	tenants     map[string]*group
 	policies    map[string]*group
 	models      map[string]*group // of chats
@@ -109,6 +110,9 @@ func (t *Tally) count(l *line) {
 	t.outcomes.add(l.Outcome)
 	if l.Reason != "" {
 		t.reasons.add(l.Reason)
+	}
+	if l.CacheMiss != "" {
+		t.misses.add(l.CacheMiss)
 	}
 	cost := t.costOf(l)
 	t.all.add(l, cost)

@@ -30,6 +30,9 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 	if e.Stages == nil { // their usage is shown with them
 		printUsage(w, e.Usage)
 	}
+	if m := e.CacheMiss; m != nil {
+		fmt.Fprintf(w, "prompt cache, as the upstream says: %s, about %s tokens missed\n", m.Reason, thousands(m.Tokens))
+	}
 	printCitations(w, e.Citations)
 	printLedger(w, e)
 	printTools(w, e)

@@ -53,6 +53,15 @@ func TestExplanationIsPlainText(t *testing.T) {
 	}
 }
 
+// The upstream's diagnosis of its cache is shown.
+func TestExplanationOfCacheMiss(t *testing.T) {
+	var w strings.Builder
+	Explanation(&w, &explain.Explanation{Outcome: rewrite.Injected, CacheMiss: &explain.CacheMiss{Reason: "system_changed", Tokens: 1700}})
+	if want := "prompt cache, as the upstream says: system_changed, about 1,700 tokens missed\n"; !strings.Contains(w.String(), want) {
+		t.Errorf("got\n%s\nwant\n%s", w.String(), want)
+	}
+}
+
 // The usage of an answer is shown with what was added, or why it is ignored.
 func TestExplanationOfUsage(t *testing.T) {
 	f := func(u explain.Usage, want string) {

@@ -1,0 +1,122 @@
+package chat
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+)
+
+// A TurnDigest identifies a conversation up to a message.
+type TurnDigest [sha256.Size]byte
+
+// A ConversationDigest identifies a Messages request among those of a conversation. Marks of the
+// prompt cache, which clients move from turn to turn, and the form of a text, as a string or a block,
+// make no difference, nor does the system prompt.
+type ConversationDigest struct {
+	First    TurnDigest // of its first message, the same for all turns
+	Previous TurnDigest // This of the turn before; zero if this is the first one
+	This     TurnDigest // of all its messages
+}
+
+// DigestConversation returns the digest of a Messages request.
+func DigestConversation(r *Request) (d ConversationDigest) {
+	all := r.items()
+	last := len(all) - 1 // the last answer in the request
+	for last >= 0 && RoleOf(r, last+len(r.Messages)-len(all)) != "assistant" {
+		last--
+	}
+	for last > 0 && RoleOf(r, last-1+len(r.Messages)-len(all)) == "assistant" {
+		last--
+	}
+	h := sha256.New()
+	for i, m := range all {
+		if i == last {
+			h.Sum(d.Previous[:0])
+		}
+		r := NewReader(m.Of(r.Body))
+		digestValue(h, &r, true)
+		if i == 0 {
+			h.Sum(d.First[:0])
+		}
+	}
+	h.Sum(d.This[:0])
+	if last <= 0 {
+		d.Previous = TurnDigest{}
+	}
+	return d
+}
+
+// digestValue hashes the next value without marks and white space. The content of a message is hashed
+// as blocks.
+func digestValue(h hash.Hash, r *Reader, message bool) {
+	switch r.Kind() {
+	case KindObject:
+		h.Write([]byte{'{'})
+		r.Object(func(name string) {
+			switch {
+			case name == "cache_control":
+				r.Value()
+			case message && name == "content" && r.Kind() == KindString:
+				digestText(h, name)
+				digestText(h, r.Text())
+			case message && name == "content" && r.Kind() == KindArray:
+				digestText(h, name)
+				r.Array(func(int) { digestBlock(h, r) })
+			default:
+				digestText(h, name)
+				digestValue(h, r, false)
+			}
+		})
+		h.Write([]byte{'}'})
+	case KindArray:
+		h.Write([]byte{'['})
+		r.Array(func(int) { digestValue(h, r, false) })
+		h.Write([]byte{']'})
+	case KindString:
+		digestText(h, r.Text())
+	default:
+		digestText(h, string(r.Value()))
+	}
+}
+
+// digestBlock hashes a content block; one of text like its text alone.
+func digestBlock(h hash.Hash, r *Reader) {
+	raw := r.Value()
+	kind, text := "", ""
+	block := NewReader(raw)
+	block.Object(func(name string) {
+		switch name {
+		case "type":
+			kind = block.Text()
+		case "text":
+			text = block.Text()
+		default:
+			block.Value()
+		}
+	})
+	if kind == "text" {
+		digestText(h, text)
+		return
+	}
+	again := NewReader(raw)
+	digestValue(h, &again, false)
+}
+
+// digestText hashes a text with its length, so that different sequences have different hashes.
+func digestText(h hash.Hash, s string) {
+	h.Write(binary.AppendUvarint(nil, uint64(len(s))))
+	h.Write([]byte(s))
+}
+
+// HasMember reports whether the body has a member of that name.
+func (r *Request) HasMember(name string) (has bool) {
+	body := NewReader(r.Body)
+	body.Object(func(member string) {
+		has = has || member == name
+		body.Value()
+	})
+	return has
+}
+
+// FirstMember returns the offset at which a member can be inserted before all others.
+func (r *Request) FirstMember() int { return r.first }
