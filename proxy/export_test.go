@@ -6,6 +6,8 @@ import (
 
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
+	"sidenote/rewrite"
+	"sidenote/rewrite/tokens"
 )
 
 // Learning reports whether s is comparing the token counts of ended requests.
@@ -66,3 +68,8 @@ func KeyHeaders(u Upstream) []transport.Header { return keyHeaders(u) }
 
 // WithoutMarks returns a part of a prompt without the marks of the application.
 func WithoutMarks(part string) string { return string(withoutMarks([]byte(part))) }
+
+// BetterPlacement returns the placement that keeps a prompt cache which that of the policy breaks.
+func BetterPlacement(p rewrite.Policy, c tokens.PromptCache) rewrite.Placement {
+	return betterPlacement(&p, c)
+}

@@ -3,12 +3,14 @@ package proxy
 import (
 	"bytes"
 	"math"
+	"strings"
 
 	"sidenote/proxy/answer"
 	"sidenote/proxy/cacheguard"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/tokens"
 )
 
 // A cacheWatch holds what the guard of prompt caches is told of a request when its answer has
@@ -16,11 +18,12 @@ import (
 type cacheWatch struct {
 	guard     *cacheguard.Guard
 	prompt    cacheguard.Prompt
-	caches    bool // these three as in cacheguard.Observation
+	least     int64 // these four as in cacheguard.Observation
+	caches    bool
 	marked    bool
 	maySwitch bool
-	movable   bool // the policy's placement may be changed
-	told      bool // the answer told the cached tokens
+	better    rewrite.Placement // see betterPlacement
+	told      bool              // the answer told the cached tokens
 }
 
 // PromptCaches returns what is known of the prompt caches of upstreams since the last reload.
@@ -29,26 +32,50 @@ func (s *Server) PromptCaches() []cacheguard.Status { return s.setup.Load().guar
 // keepCache changes the placement of a chat if sources were found to break the upstream's prompt
 // cache.
 func (x *exchange) keepCache(a *attempt) {
-	p := &a.policy
-	if x.policy.CacheGuard != tenant.GuardSwitch || !x.setup.guard.AnyBroken() || !movable(p) {
+	if x.policy.CacheGuard != tenant.GuardSwitch || !x.setup.guard.AnyBroken() {
 		return
 	}
 	m := x.setup.rewriter.Models.Model(a.req.Model)
 	if !x.setup.guard.Broken(cacheguard.Key{Upstream: x.policy.Upstream, Model: m.Row}) {
 		return
 	}
-	to := rewrite.PlaceAuto
-	if rewrite.Automatic(p.CacheOf(&m, a.req.API)) == rewrite.PlaceSystem { // no cache is known, but the guard saw one
-		to = rewrite.PlaceSplit
-	}
-	if to != p.Placement {
-		*p = p.WithPlacement(to, "cache_guard")
+	if to := betterPlacement(&a.policy, a.policy.CacheOf(&m, a.req.API)); to != "" {
+		a.policy = a.policy.WithPlacement(to, "cache_guard")
 	}
 }
 
-// movable reports whether the guard may change the placement of a policy.
-func movable(p *rewrite.Policy) bool {
-	return p.Placement == rewrite.PlaceSystem || p.Placement == rewrite.PlaceAuto
+// betterPlacement returns the placement that keeps a prompt cache which that of the policy breaks,
+// "" if there is none. A cache of which the model table does not know was seen by the guard.
+func betterPlacement(p *rewrite.Policy, c tokens.PromptCache) rewrite.Placement {
+	automatic := rewrite.Automatic(c)
+	switch p.Placement {
+	case rewrite.PlaceSystem:
+		if automatic == rewrite.PlaceSystem {
+			return rewrite.PlaceSplit
+		}
+		return rewrite.PlaceAuto
+	case rewrite.PlaceAuto:
+		if automatic == rewrite.PlaceSystem {
+			return rewrite.PlaceSplit
+		}
+	case rewrite.PlaceSplit:
+		if c.Marked() && p.CacheMarks == "" {
+			return rewrite.PlaceAuto // with a mark
+		}
+	}
+	return ""
+}
+
+// leastCached returns the fewest tokens that the upstream of a model caches, by the row of the
+// model table; 0 if that is not known to be more than usual. Source: ai.google.dev, "Context caching".
+func leastCached(row string) int64 {
+	switch {
+	case strings.HasPrefix(row, "gemini-2.5"):
+		return 2048
+	case strings.HasPrefix(row, "gemini"):
+		return 4096
+	}
+	return 0
 }
 
 // watchCache prepares for telling the guard of this request, which was sent as it is: in one call
@@ -60,9 +87,10 @@ func (x *exchange) watchCache() {
 		return
 	}
 	w := &x.watch
-	w.guard, w.maySwitch, w.movable = x.setup.guard, x.policy.CacheGuard == tenant.GuardSwitch, movable(&x.attempt.policy)
+	w.guard, w.maySwitch = x.setup.guard, x.policy.CacheGuard == tenant.GuardSwitch
 	cache := x.attempt.policy.CacheOf(m, req.API)
-	w.caches, w.marked = cache.Known(), cache.Marked() || req.API == chat.Messages
+	w.least, w.caches, w.better = leastCached(m.Row), cache.Known(), betterPlacement(&x.attempt.policy, cache)
+	w.marked = cache.Marked() || m.PromptCache.Marked() || req.API == chat.Messages && cache != tokens.CachePrefix
 	for _, name := range [...]string{x.policy.Tenant, x.policy.Upstream, req.Model} {
 		w.extend([]byte(name))
 	}
@@ -118,29 +146,48 @@ func (a *account) tellGuard() {
 	}
 	o := cacheguard.Observation{
 		Time: r.Time, Prompt: w.prompt, Input: r.Usage.Input, Cached: r.Usage.CachedInput, Written: r.Usage.CacheWrite, Told: w.told,
-		Caches: w.caches, Marked: w.marked, MaySwitch: w.maySwitch,
+		Least: w.least, Caches: w.caches, Marked: w.marked, MaySwitch: w.maySwitch,
 	}
-	if l := &r.Rewrite.Ledger; r.Injected() {
-		if o.Placement, o.Added = string(l.Placement), int64(l.Used); w.movable && l.Placement == rewrite.PlaceSystem {
-			o.Mend = string(rewrite.PlaceSplit)
-		}
+	if r.Injected() {
+		w.added(&o, &r.Rewrite.Ledger)
 	}
 	f, ok := w.guard.Observe(cacheguard.Key{Upstream: r.Upstream, Model: r.Rewrite.Model.Row}, &o)
 	if !ok {
 		return
 	}
-	comparedWith, fix := "requests without sources", "placement: "+f.Mend
+	comparedWith := "requests without sources"
 	if f.Controls == 0 {
 		comparedWith = "repeated part of the prompts"
 	}
+	a.server.log.Warn("sources break the prompt cache", "upstream", f.Upstream, "model", f.Model, "placement", f.Placement,
+		"cached_share", rounded(f.Share), "expected_share", rounded(f.Expected), "requests", f.Requests, "compared_with", comparedWith, "fix", remedy(&f))
+}
+
+// added sets in o what was added to the prompt, and which placement would be better.
+func (w *cacheWatch) added(o *cacheguard.Observation, l *rewrite.Ledger) {
+	marked := l.CacheMark == rewrite.MarkSet || l.CacheMark == rewrite.MarkApplication
+	o.Placement, o.Added = string(l.Placement), int64(l.Used)
+	if l.Placement == rewrite.PlaceSystem || l.Placement == rewrite.PlaceSplit && !marked {
+		o.Mend = string(w.better)
+	}
+	if marked {
+		o.Placement += " with a mark"
+	}
+}
+
+// remedy says what becomes of a finding, or what to do.
+func remedy(f *cacheguard.Finding) string {
 	switch {
 	case f.Switched:
-		fix = "switched to placement " + f.Mend + " until the next reload"
-	case f.Mend == "":
-		fix = "none by placement; set cache_marks: auto, or ask the upstream"
+		return "switched to placement " + f.Mend + " until the next reload"
+	case f.Mend == string(rewrite.PlaceAuto):
+		return "placement: auto (here split)"
+	case f.Mend != "":
+		return "placement: " + f.Mend
+	case f.Placement == string(rewrite.PlaceInstructions):
+		return "history: input, if applications send whole conversations"
 	}
-	a.server.log.Warn("sources break the prompt cache", "upstream", f.Upstream, "model", f.Model, "placement", f.Placement,
-		"cached_share", rounded(f.Share), "expected_share", rounded(f.Expected), "requests", f.Requests, "compared_with", comparedWith, "fix", fix)
+	return "no other placement helps; ask the upstream how it caches prompts"
 }
 
 // rounded returns a share with two digits.

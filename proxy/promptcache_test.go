@@ -200,3 +200,34 @@ func TestMovedMarksLeaveAPromptAlike(t *testing.T) {
 		}
 	}
 }
+
+// Sources go behind the conversation, with a mark where the cache needs one, unless the policy says
+// otherwise or they are there already.
+func TestBetterPlacement(t *testing.T) {
+	of := func(to rewrite.Placement, marks rewrite.CacheMarks) rewrite.Policy {
+		return rewrite.Policy{Placement: to, CacheMarks: marks}
+	}
+	for _, c := range []struct {
+		policy rewrite.Policy
+		cache  tokens.PromptCache
+		want   rewrite.Placement
+	}{
+		{of(rewrite.PlaceSystem, ""), tokens.CachePrefix, rewrite.PlaceAuto},
+		{of(rewrite.PlaceSystem, ""), tokens.CacheUnknown, rewrite.PlaceSplit},
+		{of(rewrite.PlaceSystem, ""), tokens.CacheNone, rewrite.PlaceSplit},
+		{of(rewrite.PlaceAuto, ""), tokens.CachePrefix, ""},
+		{of(rewrite.PlaceAuto, ""), tokens.CacheUnknown, rewrite.PlaceSplit},
+		{of(rewrite.PlaceSplit, ""), tokens.CachePrefix, ""},
+		{of(rewrite.PlaceSplit, ""), tokens.CacheUnknown, ""},
+		{of(rewrite.PlaceSplit, ""), tokens.CacheBreakpoints, rewrite.PlaceAuto},
+		{of(rewrite.PlaceSplit, ""), tokens.CacheControl, rewrite.PlaceAuto},
+		{of(rewrite.PlaceSplit, rewrite.MarksOff), tokens.CacheControl, ""},
+		{of(rewrite.PlaceSplit, rewrite.MarksAuto), tokens.CacheControl, ""},
+		{of(rewrite.PlaceLastUser, ""), tokens.CachePrefix, ""},
+		{of(rewrite.PlaceMarker, ""), tokens.CachePrefix, ""},
+	} {
+		if got := proxy.BetterPlacement(c.policy, c.cache); got != c.want {
+			t.Errorf("placement %s, marks %q, cache %q: got %q, want %q", c.policy.Placement, c.policy.CacheMarks, c.cache, got, c.want)
+		}
+	}
+}

@@ -62,11 +62,12 @@ type Observation struct {
 	Added   int64 // of Input: added by Sidenote
 	Told    bool  // the answer told the cached tokens, maybe 0
 
-	Caches    bool // the model is known to have a prompt cache
-	Marked    bool // only what is marked is cached, so that Cached and Written tell what there was to repeat
-	Mend      string
-	MayMove   bool // Mend is another place, so that the guard may move what is added there
-	MaySwitch bool // the policy lets the guard do so by itself
+	Least  int64 // fewest tokens that the upstream caches, if more than MinCached
+	Caches bool  // the model is known to have a prompt cache
+	Marked bool  // only what is marked is cached, so that Cached and Written tell what a later request can read
+
+	Mend      string // placement that would keep the cache; "" if none is known
+	MaySwitch bool   // the policy lets the guard change the placement to Mend
 }
 
 // A State says what was found for a Key.
@@ -146,7 +147,7 @@ func (g *Guard) Observe(of Key, o *Observation) (Finding, bool) {
 	carries := o.Placement != ""
 	before, repeats := g.turns.swap(&o.Prompt, turn{at: o.Time, held: o.held(prompt), carries: carries})
 	held := before.held / cacheStep * cacheStep
-	if !repeats || before.held < MinCached || held > prompt || !carries && before.carries {
+	if !repeats || before.held < max(MinCached, o.Least) || held > prompt || !carries && before.carries {
 		return Finding{}, false
 	}
 	m := g.model(of)
