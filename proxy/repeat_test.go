@@ -37,7 +37,9 @@ func TestFollowUpGetsTheSourcesOfBefore(t *testing.T) {
 		if resp, text := g.post(t, body(messages)); resp.StatusCode != 200 {
 			t.Fatalf("%d %s", resp.StatusCode, text)
 		}
-		var up struct{ Messages []struct{ Role, Content string } }
+		var up struct {
+			Messages []struct{ Role, Content string }
+		}
 		if err := json.Unmarshal([]byte(u.next(t).body), &up); err != nil {
 			t.Fatal(err)
 		}

@@ -137,9 +137,7 @@ func (j *job) markedMessage() int {
 // laterForHour reports whether a mark after ours is for an hour. Such marks must come before those
 // for five minutes.
 func (j *job) laterForHour(automatic []byte) bool {
-	after := j.req.After(j.mark.message)
-	const hour = `"1h"`
-	return bytes.Contains(automatic, []byte(hour)) || j.mark.kind.CountIn(after) > 0 && bytes.Contains(after, []byte(hour))
+	return bytes.Contains(automatic, []byte(`"1h"`)) || chat.ForHour(j.req.After(j.mark.message))
 }
 
 // marksAlone reports whether the upstream is told to set no mark of its own. It would set one behind

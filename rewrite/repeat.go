@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
+	"math"
 	"slices"
+	"strings"
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/chat"
@@ -22,7 +24,7 @@ const (
 
 // EarlierSources are the sources that one message of the user was given. They are never changed.
 type EarlierSources struct {
-	Text    string        `json:"text"`    // as added, without the line feeds around it
+	Text    string        `json:"text"`    // as added, without the line feeds before it
 	Sources []SourceEntry `json:"sources"` // those in Text
 	Texts   []string      `json:"texts"`   // of Sources, as found
 }
@@ -64,7 +66,7 @@ func Turns(r *chat.Request) []TurnKey {
 
 // mayRepeat reports whether sources can stand in earlier messages of the user.
 func (j *job) mayRepeat() bool {
-	return j.policy.Repeat == RepeatKeep && !j.cites && j.last >= 0 && (j.placement == PlaceSplit || j.placement == PlaceLastUser)
+	return j.policy.Repeat == RepeatKeep && j.policy.ContextTokens > 0 && len(j.policy.Knowledge) > 0 && !j.cites && j.last >= 0 && (j.placement == PlaceSplit || j.placement == PlaceLastUser)
 }
 
 // repeat adds the sources of earlier turns, the latest first, as far as the window has room for them
@@ -75,9 +77,12 @@ func (j *job) repeat(earlier []*EarlierSources) {
 		return
 	}
 	j.measureWindow()
-	room := -1
+	room := math.MaxInt
 	if j.window.Size > 0 {
 		room = j.window.Room - j.model.Allowed(j.policy.ContextTokens)
+	}
+	for _, e := range earlier {
+		j.firstID = max(j.firstID, e.lastID()) // even of those that do not fit: later turns may have them again
 	}
 	for i := range j.req.EarlierMessages(j.last) {
 		if len(earlier) == 0 {
@@ -94,25 +99,42 @@ func (j *job) repeat(earlier []*EarlierSources) {
 	}
 }
 
-// repeatAt adds e to the end of the i-th message and returns false if that does not fit.
+// lastID returns the largest id of the sources.
+func (e *EarlierSources) lastID() (id int) {
+	if e != nil {
+		for i := range e.Sources {
+			id = max(id, e.Sources[i].ID)
+		}
+	}
+	return id
+}
+
+// repeatAt adds e to the end of the i-th message. It returns false if that does not fit, or if e has
+// the id of a source that was added: it was not found when that source was given.
 func (j *job) repeatAt(i int, e *EarlierSources, room int) bool {
+	if r := j.repeated; r != nil {
+		for k := range r.Sources {
+			if r.Sources[k].ID <= e.lastID() {
+				return false
+			}
+		}
+	}
 	at := j.earlierEnd(i)
-	in := insertion{Place: &at, parts: []part{{text: e.Text + "\n"}}}
+	in := insertion{Place: &at, parts: []part{{text: e.Text}}}
 	in.lead, in.trail = around(at.Frame, in.parts)
 	n, exact := in.weigh(j.model.Counter)
 	all := j.model.Billed(j.repeatedCount + n)
 	r := cmp.Or(j.repeated, new(Repeated))
-	if room >= 0 && all > room {
+	if all > room {
 		return false
 	}
 	j.repeated, j.repeatedCount = r, j.repeatedCount+n
 	r.Exact = exact && (r.Exact || len(r.Sources) == 0)
 	r.Tokens, r.Sources, r.Texts = all, append(r.Sources, e.Sources...), append(r.Texts, e.Texts...)
-	for k := range e.Sources {
-		j.firstID = max(j.firstID, e.Sources[k].ID)
-	}
-	for _, text := range e.Texts {
-		j.given = append(j.given, GivenText(text))
+	for k, text := range e.Texts {
+		if e.Sources[k].Inclusion == Included { // of one that was cut, the rest may be needed
+			j.given = append(j.given, GivenText(text))
+		}
 	}
 	j.repeats = append(j.repeats, Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: in.json()})
 	if open := at.Wrapping(); open != nil {
@@ -145,14 +167,16 @@ func (j *job) earlierEnd(i int) chat.Place {
 	return j.req.EndOf(i)
 }
 
-// toRepeat returns what is to be repeated in later turns; nil if nothing is.
+// toRepeat returns what is to be repeated in later turns; nil if nothing is. Components beside the
+// sources may come from this request alone, and the turn's key does not cover them.
 func (j *job) toRepeat(res *Result, in *fitResult) *EarlierSources {
 	n := j.places.n - 1
-	if !j.mayRepeat() || res.Outcome != Injected || in.selected == 0 || in.insertions[n] == nil {
+	if !j.mayRepeat() || n == 0 && len(j.policy.Components) > 0 || res.Outcome != Injected || in.selected == 0 || in.insertions[n] == nil {
 		return nil
 	}
-	text := j.places.at[n].Text(in.insertions[n].Append(nil))
-	e := &EarlierSources{Text: chat.Unquote(append(append([]byte{'"'}, text...), '"'))}
+	at := &j.places.at[n].Frame
+	lead, _ := around(*at, nil)
+	e := &EarlierSources{Text: strings.TrimPrefix(chat.Unescape(at.Whole(in.insertions[n].Append(nil))), lead)}
 	for i := range in.sources {
 		s := &in.sources[i]
 		if s.Inclusion == Excluded {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -201,4 +202,118 @@ func TestKeptSourcesInAnyConversation(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A window without room for what may be added to the question has none for sources of earlier turns.
+func TestNothingIsRepeatedWithoutRoom(t *testing.T) {
+	d := newDialogue(rewrite.PlaceSplit, chat.Completions, tokens.CacheNone)
+	d.ask(t, "What of d1?")
+	d.policy.ContextTokens, d.policy.ReserveOutputTokens, d.policy.Window, d.policy.CountWhole = 2000, 10, 50, true
+	_, res := d.ask(t, "And d2?")
+	if w := res.Ledger.Window; res.Ledger.Repeated != nil || w.Request+res.Ledger.Grown()+w.ReservedOutput > 50 {
+		t.Errorf("%+v, grown %d", w, res.Ledger.Grown())
+	}
+}
+
+// A rewrite that may add no sources, as in a retry or on the last rung of a budget, repeats none.
+func TestNothingIsRepeatedWithoutSources(t *testing.T) {
+	for name, change := range map[string]func(*rewrite.Policy){
+		"no tokens":    func(p *rewrite.Policy) { p.ContextTokens = 0 },
+		"no knowledge": func(p *rewrite.Policy) { p.Knowledge = nil },
+	} {
+		d := newDialogue(rewrite.PlaceSplit, chat.Completions, tokens.CacheNone)
+		d.ask(t, "What of d1?")
+		change(&d.policy)
+		if sent, res := d.ask(t, "And d2?"); bytes.Contains(sent, []byte("All about d1.")) || res.Ledger.Repeated != nil {
+			t.Errorf("%s: %s", name, sent)
+		}
+	}
+}
+
+// What stood beside the sources in a message may come from one request alone, and the turn of another
+// conversation may have the same key.
+func TestComponentsAreNotRepeated(t *testing.T) {
+	for placement, keeps := range map[rewrite.Placement]bool{rewrite.PlaceLastUser: false, rewrite.PlaceSplit: true} {
+		d := newDialogue(placement, chat.Completions, tokens.CacheNone)
+		d.policy.Components = []rewrite.Component{{Name: "balance", Text: "It is 7 euros."}}
+		d.ask(t, "What of d1?")
+		d.policy.Components = nil
+		sent, _ := d.ask(t, "Is that so?")
+		if bytes.Contains(sent, []byte("7 euros")) || bytes.Contains(sent, []byte("All about d1.")) != keeps {
+			t.Errorf("%s: %s", placement, sent)
+		}
+	}
+}
+
+// The sources of each turn stand in the next request byte for byte, whatever the templates and formats.
+// Some are not found again, as a store may fail: then no id stands for two sources.
+func TestKeptSourcesAreStable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDialogue("", rapid.SampledFrom([]chat.API{chat.Completions, chat.Responses, chat.Messages}).Draw(t, "api"),
+			rapid.SampledFrom([]tokens.PromptCache{tokens.CachePrefix, tokens.CacheBreakpoints, tokens.CacheControl}).Draw(t, "cache"))
+		drawn := policyGen().Draw(t, "policy")
+		d.policy.Style, d.policy.Template = drawn.Style, drawn.Template
+		d.policy.Repeat, d.policy.ContextTokens = rewrite.RepeatKeep, 3000
+		d.policy.Placement = rapid.SampledFrom([]rewrite.Placement{rewrite.PlaceAuto, rewrite.PlaceLastUser, rewrite.PlaceSplit}).Draw(t, "placement")
+		d.policy.CacheMarks = rapid.SampledFrom([]rewrite.CacheMarks{"", rewrite.MarksAuto, rewrite.MarksOff}).Draw(t, "marks")
+		var was []string
+		for turn := range 4 {
+			d.rw.Retriever = answering(rapid.SliceOfN(sourceGen(), 1, 3).Draw(t, "sources"))
+			stored, lost := maps.Clone(d.kept), false
+			for key := range d.kept {
+				if rapid.IntRange(0, 7).Draw(t, "lost") == 0 {
+					delete(d.kept, key)
+					lost = true
+				}
+			}
+			sent, res := d.ask(t, textGen(6).Draw(t, "question")+fmt.Sprint("q", turn))
+			for key, e := range d.kept {
+				stored[key] = e
+			}
+			d.kept = stored
+			now := userContents(t, sent)
+			for i := range was {
+				if !lost && was[i] != "" && was[i] != now[i] {
+					t.Fatalf("message %d is %s, was %s", i, now[i], was[i])
+				}
+			}
+			if res.Earlier == nil { // it had no sources
+				now[turn] = ""
+			}
+			if was = now; lost {
+				clear(was)
+			}
+			ids := map[int]bool{}
+			all := res.Ledger.Sources
+			if r := res.Ledger.Repeated; r != nil {
+				all = append(r.Sources[:len(r.Sources):len(r.Sources)], all...)
+			}
+			for _, s := range all {
+				if ids[s.ID] && s.ID > 0 {
+					t.Fatalf("id %d stands for two sources in %s", s.ID, sent)
+				}
+				ids[s.ID] = true
+			}
+		}
+	})
+}
+
+// userContents returns the contents of the user's messages without marks.
+func userContents(t *rapid.T, body []byte) (contents []string) {
+	var sent struct {
+		Messages, Input []struct {
+			Role    string
+			Content json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(body, &sent); err != nil {
+		t.Fatal(err)
+	}
+	unmarked := strings.NewReplacer(`,"prompt_cache_breakpoint":{"mode":"explicit"}`, "", `,"cache_control":{"type":"ephemeral"}`, "")
+	for _, m := range append(sent.Messages, sent.Input...) {
+		if m.Role == "user" {
+			contents = append(contents, unmarked.Replace(string(m.Content)))
+		}
+	}
+	return contents
 }

@@ -1,6 +1,9 @@
 package chat
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // A CacheMark is a member of a content part that marks the end of what an upstream caches of a
 // prompt.
@@ -24,6 +27,11 @@ func (m CacheMark) name() string {
 	return `"cache_control"`
 }
 
+// IsCacheMark reports whether a member of a content part is a mark. Marks are no part of the prompt.
+func IsCacheMark(member string) bool {
+	return member == "prompt_cache_breakpoint" || member == "cache_control"
+}
+
 // MaxCacheMarks is the number of marks that both upstreams take in one request.
 const MaxCacheMarks = 4
 
@@ -36,6 +44,24 @@ func (m CacheMark) JSON() []byte {
 // CountIn returns the number of marks in a part of a body. It may count a string that is equal to the
 // name of the member, but never misses a mark unless its name is escaped.
 func (m CacheMark) CountIn(part []byte) int { return bytes.Count(part, []byte(m.name())) }
+
+// ForHour reports whether a part of a body has a mark for an hour.
+func ForHour(part []byte) bool {
+	name := []byte(MarkHour.name())
+	for {
+		_, after, ok := bytes.Cut(part, name)
+		if !ok {
+			return false
+		}
+		if value := bytes.TrimLeft(after, ": \t\r\n"); len(value) > 0 && value[0] == '{' {
+			mark, _, _ := bytes.Cut(value, []byte("}"))
+			if bytes.Contains(mark, []byte(`"1h"`)) {
+				return true
+			}
+		}
+		part = after
+	}
+}
 
 // A MarkPlace is where a mark is inserted, at the end of what the application wrote in a message.
 type MarkPlace struct {
@@ -74,8 +100,10 @@ func (r *Request) lastPart(m *message) (part []byte) {
 	return part
 }
 
-// markable reports whether a content part is an object that can have a mark: it is neither thinking
-// nor a text that is empty.
+// markableParts are the types of the content parts that upstreams document to take marks.
+var markableParts = []string{"text", "input_text", "image", "image_url", "input_image", "input_audio", "file", "input_file", "document", "search_result"}
+
+// markable reports whether a content part is an object that can have a mark, and no empty text.
 func markable(part []byte) bool {
 	kind, empty := "", false
 	r := NewReader(part)
@@ -92,7 +120,7 @@ func markable(part []byte) bool {
 			r.Value()
 		}
 	})
-	return kind != "" && kind != "thinking" && kind != "redacted_thinking" && !empty
+	return !empty && slices.Contains(markableParts, kind)
 }
 
 // EndAsPart is like EndOf for a content that is a string: it returns the place of a part after the

@@ -140,9 +140,12 @@ func (r *Request) PromptBefore(offset int) (before, whole int) {
 	return before, whole
 }
 
-// Text returns the text within the result of JSON, still escaped, without line feeds at its ends.
+// Whole returns the text within the result of JSON, still escaped.
+func (f Frame) Whole(json []byte) []byte { return json[len(f.open) : len(json)-len(f.close)] }
+
+// Text is like Whole without line feeds at the ends.
 func (f Frame) Text(json []byte) []byte {
-	text := json[len(f.open) : len(json)-len(f.close)]
+	text := f.Whole(json)
 	for bytes.HasPrefix(text, lineFeed) {
 		text = text[len(lineFeed):]
 	}

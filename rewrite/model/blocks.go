@@ -39,7 +39,7 @@ func (m *messageWeight) blocks() {
 
 // block returns the text of a text block and counts any other block.
 func (m *messageWeight) block() (text string) {
-	start, kind := m.Reader, ""
+	start, kind, mark := m.Reader, "", 0
 	m.Object(func(name string) {
 		switch m.known(name, partNames) {
 		case "type":
@@ -47,7 +47,9 @@ func (m *messageWeight) block() (text string) {
 		case "text":
 			text += m.Text()
 		default:
-			m.Value()
+			if v := m.Value(); chat.IsCacheMark(name) {
+				mark += len(name) + len(v) + len(`,"":`)
+			}
 		}
 	})
 	if kind == "text" {
@@ -72,7 +74,7 @@ func (m *messageWeight) block() (text string) {
 		m.Object(m.picture)
 	case kind == "document":
 		m.members("title", "context")
-		m.images += FileTokens + (end.Offset()-start.Offset())/fileBytes
+		m.images += FileTokens + (end.Offset()-start.Offset()-mark)/fileBytes
 	default:
 		m.count(string(m.Value()))
 	}

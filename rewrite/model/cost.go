@@ -313,7 +313,9 @@ func (m *messageWeight) part() (text string) {
 		case "detail":
 			own = m.Text()
 		default:
-			data += len(m.Value())
+			if v := m.Value(); !chat.IsCacheMark(name) {
+				data += len(v)
+			}
 		}
 	})
 	switch kind {
