@@ -25,7 +25,7 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	if !ok {
 		return resp, nil
 	}
-	res, ok := x.attempt.shorter(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Used, t)
+	res, ok := x.attempt.shorter(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Grown(), t)
 	if !ok {
 		return resp, nil
 	}
@@ -71,14 +71,15 @@ func errorBody(resp *transport.Answer) (body []byte, ok bool) {
 // upstreams count differently.
 const numberSlack = 16
 
-// shorter rewrites the request again so that it fits by the upstream's numbers. used is how many
-// tokens were added before. It returns false if that would not help.
+// shorter rewrites the request again so that it fits by the upstream's numbers, without sources of
+// earlier turns. used is how many tokens were added before. It returns false if that would not help.
 func (a *attempt) shorter(ctx context.Context, rw *rewrite.Rewriter, used int, t TooLongCounts) (rewrite.Result, bool) {
 	policy := a.policy
+	a.asked.EarlierSources = nil
 	policy.Digest = "" // do not cache this fit: it is for this request only
 	switch {
 	case t.Requested > 0:
-		policy.ContextTokens = used - (t.Requested - t.Limit) - numberSlack
+		policy.ContextTokens = min(policy.ContextTokens, used-(t.Requested-t.Limit)-numberSlack)
 		if policy.ContextTokens+numberSlack < 0 {
 			return rewrite.Result{}, false // it is too long even without what was added
 		}
@@ -133,7 +134,8 @@ func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transp
 		return resp, nil
 	}
 	resp.Close()
-	x.sentAgain, x.report.Refused = true, leave
+	x.sentAgain = !leave.Has(answer.EditCacheMark) || leave.Has(answer.EditTools) // the mark may not have been the reason
+	x.report.Refused |= leave
 	answered, err := x.leaveOut(leave, limit)
 	if err != nil || answered {
 		return nil, err
@@ -142,11 +144,16 @@ func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transp
 		r.Replace = withoutBeta(r.Replace)
 	}
 	r.Body, r.Same, r.Replace = x.outgoing, false, withLine(r.Replace, anotherRequest)
-	answer, err := x.call(*r, report.ToRetryEdits, time.Now())
-	if err == nil && answer.Status()/100 == 2 {
+	next, err := x.call(*r, report.ToRetryEdits, time.Now())
+	switch {
+	case err != nil:
+		return next, err
+	case next.Status()/100 == 2:
 		x.rememberRefused(lasting, limit, &e)
+	case !x.sentAgain:
+		return x.sendAgain(next, r)
 	}
-	return answer, err
+	return next, nil
 }
 
 // lasting returns the edits whose refusal is remembered. The others may have been refused for what
@@ -222,6 +229,9 @@ func (x *exchange) editsToLeave(carried answer.RefusedEdits, e *answer.EditsRefu
 		return 0
 	}
 	leave := e.Named & carried
+	if leave.Has(answer.EditSources) && carried.Has(answer.EditCacheMark) { // a mark makes a list of a text
+		leave = leave&^answer.EditSources | answer.EditCacheMark
+	}
 	switch {
 	case e.Named != 0 && leave == 0:
 		return 0 // the application's own fields are refused

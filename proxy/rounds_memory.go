@@ -63,8 +63,9 @@ func (o *Offering) WithRoomForRestored(p rewrite.Policy, m model.Model) rewrite.
 	return p
 }
 
-// FirstID returns the first source id that tool results may use, if the prompt has n sources.
-func (o *Offering) FirstID(n int) int { return max(n+1, o.nextID) }
+// FirstID returns the first source id that tool results may use, if the prompt has sources up to the
+// id last.
+func (o *Offering) FirstID(last int) int { return max(last+1, o.nextID) }
 
 // keep stores the hidden part of a turn in which the client gets calls of its own tools: earlier
 // rounds, and Sidenote's calls with their results.

@@ -49,6 +49,7 @@ func (x *exchange) offerTools(body []byte, req *chat.Request, p rewrite.Policy) 
 	for _, given := range o.GivenSources {
 		x.report.Tools.RestoreSources(given)
 	}
+	x.attempt.asked.LastID = o.FirstID(0) - 1
 	return o.FirstSearchPolicy(o.WithRoomForRestored(p, m))
 }
 
@@ -57,7 +58,7 @@ func (x *exchange) converse(first *transport.Answer, call transport.Call) error 
 	t, ledger := x.tools, &x.report.Rewrite.Ledger
 	t.call = call
 	caller := tools.NewCaller(&t.policy, x.report.Rewrite.Model)
-	caller.FirstID = t.FirstID(x.report.Sources())
+	caller.FirstID = t.FirstID(ledger.LastID())
 	x.report.Tools.StartAt(caller.FirstID)
 	room := x.policy.Tools.MaxTokens
 	if w := &ledger.Window; w.Size > 0 && w.Request > 0 {

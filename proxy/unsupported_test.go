@@ -269,6 +269,10 @@ func TestRefusedEdits(t *testing.T) {
 			"injected; retry=cache-mark; sources=1", canary, "prompt_cache", 1},
 		"a cache mark, its parts": {"", plain, `[{"type":"text"`, `{"error":{"message":"content must be a string"}}`, marks,
 			"injected; retry=cache-mark; sources=1", canary, "prompt_cache", 1},
+		"a cache mark, its parts, pydantic": {"", plain, `[{"type":"text"`, `{"detail":[{"loc":["body","messages",0,"content"],"msg":"Input should be a valid string"}]}`, marks,
+			"injected; retry=cache-mark; sources=1", canary, "prompt_cache", 1},
+		"a cache mark, its parts, a union": {"", plain, `[{"type":"text"`, `{"detail":[{"loc":["body","messages",0,"UserMessage","content","str"],"msg":"Input should be a valid string"}]}`, marks,
+			"injected; retry=cache-mark; sources=1", canary, "prompt_cache", 1},
 		"sources": {"", plain, canary, `{"error":{"message":"blocked by the content filter","param":"prompt"}}`, nil,
 			"untouched; reason=edit-refused; retry=sources", plain, canary, 2},
 		"sources, unnamed": {"", plain, canary, `{"error":{"message":"Bad request"}}`, func(p *tenant.Policy) { p.Rewrite.Placement = rewrite.PlaceLastUser },
@@ -313,6 +317,54 @@ func TestRefusedEdits(t *testing.T) {
 				if n == 0 && !strings.Contains(last.body, c.has) || strings.Contains(last.body, c.lacks) {
 					t.Errorf("chat %d: went up %s", n, last.body)
 				}
+			}
+		})
+	}
+}
+
+// A mark is left out before the sources, as it makes a list of a text. If that is not what was refused,
+// the sources are left out too, and nothing is remembered. The app's own error reaches it.
+func TestRefusedSourcesBesideAMark(t *testing.T) {
+	const (
+		canary = "canary of acme in kb-acme"
+		plain  = `{"model":"m","messages":[{"role":"user","content":"How long is leave?"}]}`
+	)
+	for name, c := range map[string]struct {
+		refused, message string
+		code, sent       int
+		status           string
+		metered          bool
+	}{
+		"a filter":             {canary, `{"error":{"message":"blocked by the content filter","param":"prompt"}}`, 200, 3, "untouched; reason=edit-refused; retry=sources+cache-mark", false},
+		"unnamed":              {canary, `{"error":{"message":"Bad request"}}`, 200, 3, "untouched; reason=edit-refused; retry=sources+cache-mark", false},
+		"unnamed, with limits": {canary, `{"error":{"message":"Bad request"}}`, 200, 3, "untouched; reason=edit-refused; retry=", true},
+		"the app's":            {"leave", `{"error":{"message":"Bad request"}}`, 400, 3, "", false},
+		"the app's, named":     {"leave", `{"error":{"message":"must be at most 2","param":"temperature"}}`, 400, 1, "", false},
+		"the app's mark":       {"leave", `{"error":{"message":"prompt_cache_key is too long","param":"prompt_cache_key"}}`, 400, 2, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, b := picky(t, 400, refusingText(c.refused, c.message)), newTill(t)
+			change := func(p *tenant.Policy) {
+				p.Rewrite.Placement, p.Rewrite.PromptCache, p.Rewrite.Knowledge = rewrite.PlaceAuto, tokens.CacheBreakpoints, []string{"kb-acme"}
+			}
+			cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}}, Tenants: tenant.Tenants{Unknown: policyOf("acme", change)}}
+			if c.metered {
+				cfg.Budgets, cfg.Tenants.Unknown = b.meter, limited(t, plenty(), change)
+			}
+			g := start(t, cfg, nil)
+			for n := range 2 {
+				resp, text := g.post(t, plain)
+				got := resp.Header.Get(report.HeaderStatus)
+				if resp.StatusCode != c.code || len(u.seen) != c.sent || !strings.HasPrefix(got, c.status) || c.code == 400 && text != c.message {
+					t.Errorf("chat %d: %d %s, %d requests, want %d\n%s", n, resp.StatusCode, got, len(u.seen), c.sent, text)
+				}
+				for range c.sent {
+					u.next(t)
+				}
+				g.reports.next(t)
+			}
+			if day := func() budget.Amount { return b.usage(t).Day.Held }; c.metered && day() != (budget.Amount{}) {
+				t.Errorf("still held: %+v", day())
 			}
 		})
 	}

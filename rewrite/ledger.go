@@ -250,6 +250,19 @@ func (l *Ledger) Grown() int {
 	return l.Used + l.Repeated.Tokens
 }
 
+// LastID returns the largest id of the sources, 0 without any.
+func (l *Ledger) LastID() (id int) {
+	for i := range l.Sources {
+		id = max(id, l.Sources[i].ID)
+	}
+	if l.Repeated != nil {
+		for i := range l.Repeated.Sources {
+			id = max(id, l.Repeated.Sources[i].ID)
+		}
+	}
+	return id
+}
+
 // WithExcluded returns the ledger with the excluded candidates added to Sources and ChunkSources
 // filled in.
 func (l Ledger) WithExcluded() Ledger {

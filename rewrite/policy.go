@@ -287,6 +287,10 @@ type Options struct {
 	Earlier []string // the user's texts before the request's own, last first
 	Given   []uint64 // GivenText of sources in turns that the upstream keeps, which are not repeated
 
+	// LastID is the largest id of the sources in results of tools of earlier turns. Under RepeatKeep the
+	// ids of new sources follow it.
+	LastID int
+
 	// EarlierSources are the sources of the user's messages before the question, the latest first; nil
 	// for a message without any. The caller looks them up by Turns.
 	EarlierSources []*EarlierSources

@@ -400,7 +400,7 @@ func TestMarksHold(t *testing.T) {
 		}
 	})
 	for _, want := range []string{string(rewrite.MarkSet), string(rewrite.MarkApplication), string(rewrite.MarkFull), string(rewrite.MarkOff), string(rewrite.MarkNoPlace), string(rewrite.MarkRefused), "repeated"} {
-		if tally[want] == 0 {
+		if tally[want] == 0 && !testing.Short() {
 			t.Errorf("no case with %q: %v", want, tally)
 		}
 	}

@@ -73,7 +73,10 @@ func (j *job) mayRepeat() bool {
 // beside what may be added to the question. earlier are those of the messages before the question,
 // the latest first; nil where there are none.
 func (j *job) repeat(earlier []*EarlierSources) {
-	if len(earlier) == 0 || !j.mayRepeat() {
+	if !j.mayRepeat() {
+		return
+	}
+	if j.firstID = j.lastID; len(earlier) == 0 {
 		return
 	}
 	j.measureWindow()

@@ -65,7 +65,7 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p *Policy, req *chat.Request, o
 	*res = Result{}
 	j := rw.begin(p, req)
 	j.taken, j.held, j.given = o.ChunkResult, o.Earlier, o.Given
-	j.before = o.EarlierSources
+	j.before, j.lastID = o.EarlierSources, o.LastID
 	rw.rewrite(ctx, j, o.Query, res)
 	o.ChunkResult.Record(&res.Ledger)
 	rw.release(j)
@@ -347,6 +347,7 @@ type job struct {
 
 	repeatedCount int // tokens of repeated, as counted
 	firstID       int // number of the last source of an earlier turn
+	lastID        int // Options.LastID
 	last          int // index of the last user message, -1 without one
 
 	taken        *ChunkResult                                              // chunks already inserted into the request; nil if none

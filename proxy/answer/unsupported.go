@@ -70,6 +70,7 @@ var words = [...]*regexp.Regexp{
 }
 
 var (
+	ofMessages           = regexp.MustCompile(`^(?:messages|input\b|prompt$|content$|str$|list\[)`) // the last two are types that pydantic expects of a content
 	noModel              = regexp.MustCompile(`(?i)\b(?:model|deployment|resource|route|path|page|url)\b.*\b(?:not found|not exist|doesn.t exist|unknown)|\bnot[ _]found\b`)
 	reasoningUnsupported = regexp.MustCompile(`(?i)\breason`)
 	unknown              = regexp.MustCompile(`(?i)unsupported|not supported|not support|unrecognized|unknown|unexpected|not permitted|not allowed|extra|\binstead\b`)
@@ -93,7 +94,7 @@ func ReadRefusedEdits(status int, body []byte) (e EditsRefusal) {
 		switch {
 		case strings.HasSuffix(param, "role"):
 			e.Named |= EditSystemMessage
-		case e.Named == 0 && (strings.HasPrefix(param, "messages") || param == "prompt" || param == "content"):
+		case e.Named == 0 && ofMessages.MatchString(param):
 			e.Named |= EditSources
 		}
 	}
