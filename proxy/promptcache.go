@@ -22,6 +22,7 @@ type cacheWatch struct {
 	caches    bool
 	marked    bool
 	maySwitch bool
+	auto      string
 	better    rewrite.Placement // see betterPlacement
 	told      bool              // the answer told the cached tokens
 }
@@ -90,6 +91,10 @@ func (x *exchange) watchCache() {
 	w.guard, w.maySwitch = x.setup.guard, x.policy.CacheGuard == tenant.GuardSwitch
 	cache := x.attempt.policy.CacheOf(m, req.API)
 	w.least, w.caches, w.better = leastCached(m.Row), cache.Known(), betterPlacement(&x.attempt.policy, cache)
+	w.auto = string(rewrite.Automatic(cache))
+	if cache.Marked() && x.attempt.policy.CacheMarks != rewrite.MarksOff {
+		w.auto += " with a mark"
+	}
 	w.marked = cache.Marked() || m.PromptCache.Marked() || req.API == chat.Messages && cache != tokens.CachePrefix
 	for _, name := range [...]string{x.policy.Tenant, x.policy.Upstream, req.Model} {
 		w.extend([]byte(name))
@@ -115,27 +120,35 @@ func (w *cacheWatch) extend(part []byte) {
 // from turn to turn.
 func withoutMarks(part []byte) []byte {
 	for _, name := range [...]string{`"cache_control"`, `"prompt_cache_breakpoint"`} {
-		for from := 0; ; {
-			at := bytes.Index(part[from:], []byte(name))
-			if at < 0 {
-				break
-			}
-			start, value := from+at, bytes.TrimLeft(part[from+at+len(name):], ": \t\r\n")
-			end := bytes.IndexByte(value, '}')
-			if end < 0 || value[0] != '{' {
-				from = start + len(name)
-				continue
-			}
-			before, after := bytes.TrimRight(part[:start], " \t\r\n"), bytes.TrimLeft(value[end+1:], " \t\r\n")
-			if bytes.HasSuffix(before, []byte(",")) {
-				before = before[:len(before)-1]
-			} else {
-				after = bytes.TrimPrefix(after, []byte(","))
-			}
-			part, from = append(bytes.Clone(before), after...), len(before)
-		}
+		part = withoutMembers(part, []byte(name))
 	}
 	return part
+}
+
+// withoutMembers returns JSON without the members of that name whose values are objects without
+// objects.
+func withoutMembers(text, name []byte) []byte {
+	at := bytes.Index(text, name)
+	if at < 0 {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for ; at >= 0; at = bytes.Index(text, name) {
+		value := bytes.TrimLeft(text[at+len(name):], ": \t\r\n")
+		end := bytes.IndexByte(value, '}')
+		if end < 0 || value[0] != '{' {
+			out, text = append(out, text[:at+len(name)]...), text[at+len(name):]
+			continue
+		}
+		out = bytes.TrimRight(append(out, text[:at]...), " \t\r\n")
+		text = bytes.TrimLeft(value[end+1:], " \t\r\n")
+		if before, ok := bytes.CutSuffix(out, []byte(",")); ok {
+			out = before
+		} else {
+			text = bytes.TrimPrefix(text, []byte(","))
+		}
+	}
+	return append(out, text...)
 }
 
 // tellGuard tells the guard of a request whose answer has ended, and logs what it finds.
@@ -146,7 +159,7 @@ func (a *account) tellGuard() {
 	}
 	o := cacheguard.Observation{
 		Time: r.Time, Prompt: w.prompt, Input: r.Usage.Input, Cached: r.Usage.CachedInput, Written: r.Usage.CacheWrite, Told: w.told,
-		Least: w.least, Caches: w.caches, Marked: w.marked, MaySwitch: w.maySwitch,
+		Least: w.least, Caches: w.caches, Marked: w.marked, MaySwitch: w.maySwitch, Auto: w.auto,
 	}
 	if r.Injected() {
 		w.added(&o, &r.Rewrite.Ledger)
@@ -166,7 +179,7 @@ func (a *account) tellGuard() {
 // added sets in o what was added to the prompt, and which placement would be better.
 func (w *cacheWatch) added(o *cacheguard.Observation, l *rewrite.Ledger) {
 	marked := l.CacheMark == rewrite.MarkSet || l.CacheMark == rewrite.MarkApplication
-	o.Placement, o.Added = string(l.Placement), int64(l.Used)
+	o.Placement, o.Added = string(l.Placement), int64(l.Grown())
 	if l.Placement == rewrite.PlaceSystem || l.Placement == rewrite.PlaceSplit && !marked {
 		o.Mend = string(w.better)
 	}

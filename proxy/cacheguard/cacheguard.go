@@ -68,6 +68,7 @@ type Observation struct {
 
 	Mend      string // placement that would keep the cache; "" if none is known
 	MaySwitch bool   // the policy lets the guard change the placement to Mend
+	Auto      string // what placement auto is for the model, for people
 }
 
 // A State says what was found for a Key.
@@ -108,6 +109,7 @@ type Status struct {
 	Key
 	State     State  `json:"state"`
 	Placement string `json:"placement"` // with the lowest share beside what is expected of it
+	Auto      string `json:"auto"`      // what placement auto is, or would be
 	Comparison
 }
 
@@ -232,6 +234,7 @@ type model struct {
 	arms      map[string]*arm
 	switched  bool
 	published bool
+	auto      string
 }
 
 // moves reports whether requests should get another placement.
@@ -250,6 +253,7 @@ func (m *model) moves() bool {
 // observe adds an observation. held is the part of the prompt that an earlier request sent, share
 // the part that was cached.
 func (m *model) observe(o *Observation, held, share float64) (Finding, bool) {
+	m.auto = o.Auto
 	if m.caches = m.caches || o.Caches || o.Cached > 0; !m.caches {
 		return Finding{}, false
 	}
@@ -300,5 +304,6 @@ func (m *model) status() (s Status, ok bool) {
 	if m.switched {
 		s.State = Switched
 	}
+	s.Auto = m.auto
 	return s, ok
 }
