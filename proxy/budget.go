@@ -494,9 +494,9 @@ func OnRung(p rewrite.Policy, r budget.Rung) rewrite.Policy {
 	case budget.FewerSources:
 		p.Search.TopK, p.ContextTokens = half(p.Search.TopK), half(p.ContextTokens)
 	case budget.ShorterSources:
-		p.Search.TopK, p.ContextTokens = half(p.Search.TopK), half(half(p.ContextTokens))
+		p.Search.TopK, p.ContextTokens, p.NoRepeat = half(p.Search.TopK), half(half(p.ContextTokens)), true
 	case budget.NoSources:
-		p.Knowledge = nil
+		p.Knowledge, p.NoRepeat = nil, true
 	}
 	return p
 }

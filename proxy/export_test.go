@@ -7,6 +7,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/tokens"
 )
 
@@ -71,5 +72,5 @@ func WithoutMarks(part string) string { return string(withoutMarks([]byte(part))
 
 // BetterPlacement returns the placement that keeps a prompt cache which that of the policy breaks.
 func BetterPlacement(p rewrite.Policy, c tokens.PromptCache) rewrite.Placement {
-	return betterPlacement(&p, c)
+	return betterPlacement(&p, new(chat.Request), c)
 }

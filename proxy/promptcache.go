@@ -40,16 +40,19 @@ func (x *exchange) keepCache(a *attempt) {
 	if !x.setup.guard.Broken(cacheguard.Key{Upstream: x.policy.Upstream, Model: m.Row}) {
 		return
 	}
-	if to := betterPlacement(&a.policy, a.policy.CacheOf(&m, a.req.API)); to != "" {
+	if to := betterPlacement(&a.policy, a.req, a.policy.CacheOf(&m, a.req.API)); to != "" {
 		a.policy = a.policy.WithPlacement(to, "cache_guard")
 	}
 }
 
 // betterPlacement returns the placement that keeps a prompt cache which that of the policy breaks,
 // "" if there is none. A cache of which the model table does not know was seen by the guard.
-func betterPlacement(p *rewrite.Policy, c tokens.PromptCache) rewrite.Placement {
-	automatic := rewrite.Automatic(c)
-	switch p.Placement {
+func betterPlacement(p *rewrite.Policy, req *chat.Request, c tokens.PromptCache) rewrite.Placement {
+	automatic, has := rewrite.Automatic(c), p.Placement
+	if has == rewrite.PlaceMarker && len(req.Markers()) == 0 {
+		has = rewrite.PlaceSystem
+	}
+	switch has {
 	case rewrite.PlaceSystem:
 		if automatic == rewrite.PlaceSystem {
 			return rewrite.PlaceSplit
@@ -90,7 +93,7 @@ func (x *exchange) watchCache() {
 	w := &x.watch
 	w.guard, w.maySwitch = x.setup.guard, x.policy.CacheGuard == tenant.GuardSwitch
 	cache := x.attempt.policy.CacheOf(m, req.API)
-	w.least, w.caches, w.better = leastCached(m.Row), cache.Known(), betterPlacement(&x.attempt.policy, cache)
+	w.least, w.caches, w.better = leastCached(m.Row), cache.Known(), betterPlacement(&x.attempt.policy, req, cache)
 	w.auto = string(rewrite.Automatic(cache))
 	if cache.Marked() && x.attempt.policy.CacheMarks != rewrite.MarksOff {
 		w.auto += " with a mark"

@@ -224,7 +224,7 @@ func TestBetterPlacement(t *testing.T) {
 		{of(rewrite.PlaceSplit, rewrite.MarksOff), tokens.CacheControl, ""},
 		{of(rewrite.PlaceSplit, rewrite.MarksAuto), tokens.CacheControl, ""},
 		{of(rewrite.PlaceLastUser, ""), tokens.CachePrefix, ""},
-		{of(rewrite.PlaceMarker, ""), tokens.CachePrefix, ""},
+		{of(rewrite.PlaceMarker, ""), tokens.CachePrefix, rewrite.PlaceAuto}, // the request has no marker
 	} {
 		if got := proxy.BetterPlacement(c.policy, c.cache); got != c.want {
 			t.Errorf("placement %s, marks %q, cache %q: got %q, want %q", c.policy.Placement, c.policy.CacheMarks, c.cache, got, c.want)

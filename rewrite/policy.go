@@ -152,6 +152,7 @@ type Policy struct {
 	Skip               Skip   `json:",omitzero"` // background calls, which are relayed without a search
 	SkipSearch         bool   `json:"-"`         // set per request: skip the search, since what was found is irrelevant
 	NoSystem           bool   `json:"-"`         // the upstream refuses system messages for this model; see WithoutSystem
+	NoRepeat           bool   `json:"-"`         // set per request: sources of earlier turns are left out, for a limit
 	NoMarks            bool   `json:"-"`         // the upstream refuses cache marks for this model; see WithoutMarks
 	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and nothing was found
 	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part but something was found

@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
@@ -69,6 +68,24 @@ func (j *job) mayRepeat() bool {
 	return j.policy.Repeat == RepeatKeep && j.policy.ContextTokens > 0 && len(j.policy.Knowledge) > 0 && !j.cites && j.last >= 0 && (j.placement == PlaceSplit || j.placement == PlaceLastUser)
 }
 
+const (
+	// maxRepeated is the limit for the tokens of earlier sources, in those that may be added to the
+	// question.
+	maxRepeated = 4
+	// repeatStep is how many of the oldest messages lose their sources at once, so that the beginning
+	// of the prompt does not change with each turn.
+	repeatStep = 4
+)
+
+// An earlierTurn is a message of the user before the question, with the sources that it was given.
+type earlierTurn struct {
+	*EarlierSources
+	number int // among the user's messages, from 0
+	insertion
+	tokens int // as counted
+	exact  bool
+}
+
 // repeat adds the sources of earlier turns, the latest first, as far as the window has room for them
 // beside what may be added to the question. earlier are those of the messages before the question,
 // the latest first; nil where there are none.
@@ -76,30 +93,58 @@ func (j *job) repeat(earlier []*EarlierSources) {
 	if !j.mayRepeat() {
 		return
 	}
-	if j.firstID = j.lastID; len(earlier) == 0 {
+	if j.firstID = j.lastID; len(earlier) == 0 || j.policy.NoRepeat {
 		return
 	}
 	j.measureWindow()
-	room := math.MaxInt
+	allowed := j.model.Allowed(j.policy.ContextTokens)
+	room := maxRepeated * allowed
 	if j.window.Size > 0 {
-		room = j.window.Room - j.model.Allowed(j.policy.ContextTokens)
+		room = min(room, j.window.Room-allowed)
 	}
 	for _, e := range earlier {
 		j.firstID = max(j.firstID, e.lastID()) // even of those that do not fit: later turns may have them again
 	}
-	for i := range j.req.EarlierMessages(j.last) {
-		if len(earlier) == 0 {
-			break
-		}
-		if e := earlier[0]; e != nil && j.req.Ambiguity(i, utf8In(&j.messages)) == nil && !j.repeatAt(i, e, room) {
-			break
-		}
-		earlier = earlier[1:]
+	for _, t := range j.fitEarlier(earlier, room) {
+		j.repeatTurn(&t)
 	}
-	if r := j.repeated; r != nil && j.window.Size > 0 {
-		j.window.Room -= r.Tokens
-		j.window.Limits = j.window.Room < j.model.Allowed(j.policy.ContextTokens)
+	if r := j.repeated; r != nil {
+		r.Tokens = j.model.Billed(j.repeatedCount)
+		if j.window.Size > 0 {
+			j.window.Room -= r.Tokens
+			j.window.Limits = j.window.Room < allowed
+		}
 	}
+}
+
+// fitEarlier returns the turns whose sources fit into room tokens, the latest first.
+func (j *job) fitEarlier(earlier []*EarlierSources, room int) (turns []earlierTurn) {
+	messages := slices.Collect(j.req.EarlierMessages(j.last))
+	first, sum, least := len(messages), 0, math.MaxInt // least: the smallest id so far
+	step := repeatStep
+	for n, i := range messages[:min(len(messages), len(earlier))] {
+		number := len(messages) - 1 - n
+		if e := earlier[n]; e != nil && j.req.Ambiguity(i, utf8In(&j.messages)) == nil {
+			at := j.earlierEnd(i)
+			t := earlierTurn{EarlierSources: e, number: number, insertion: insertion{Place: &at, parts: []part{{text: e.Text}}}}
+			t.lead, t.trail = around(at.Frame, t.parts)
+			t.tokens, t.exact = t.weigh(j.model.Counter)
+			if e.lastID() >= least { // it was not found when the source with that id was given, and never comes back
+				step = 1
+				break
+			}
+			if sum += t.tokens; j.model.Billed(sum) > room {
+				break
+			}
+			for k := range e.Sources {
+				least = min(least, e.Sources[k].ID)
+			}
+			turns = append(turns, t)
+		}
+		first = number
+	}
+	first = (first + step - 1) / step * step
+	return slices.DeleteFunc(turns, func(t earlierTurn) bool { return t.number < first })
 }
 
 // lastID returns the largest id of the sources.
@@ -112,38 +157,24 @@ func (e *EarlierSources) lastID() (id int) {
 	return id
 }
 
-// repeatAt adds e to the end of the i-th message. It returns false if that does not fit, or if e has
-// the id of a source that was added: it was not found when that source was given.
-func (j *job) repeatAt(i int, e *EarlierSources, room int) bool {
-	if r := j.repeated; r != nil {
-		for k := range r.Sources {
-			if r.Sources[k].ID <= e.lastID() {
-				return false
-			}
-		}
+// repeatTurn adds the sources of a turn.
+func (j *job) repeatTurn(t *earlierTurn) {
+	if j.repeated == nil {
+		j.repeated = &Repeated{Exact: true}
 	}
-	at := j.earlierEnd(i)
-	in := insertion{Place: &at, parts: []part{{text: e.Text}}}
-	in.lead, in.trail = around(at.Frame, in.parts)
-	n, exact := in.weigh(j.model.Counter)
-	all := j.model.Billed(j.repeatedCount + n)
-	r := cmp.Or(j.repeated, new(Repeated))
-	if all > room {
-		return false
-	}
-	j.repeated, j.repeatedCount = r, j.repeatedCount+n
-	r.Exact = exact && (r.Exact || len(r.Sources) == 0)
-	r.Tokens, r.Sources, r.Texts = all, append(r.Sources, e.Sources...), append(r.Texts, e.Texts...)
-	for k, text := range e.Texts {
-		if e.Sources[k].Inclusion == Included { // of one that was cut, the rest may be needed
+	r := j.repeated
+	j.repeatedCount += t.tokens
+	r.Exact = r.Exact && t.exact
+	r.Sources, r.Texts = append(r.Sources, t.Sources...), append(r.Texts, t.Texts...)
+	for k, text := range t.Texts {
+		if t.Sources[k].Inclusion == Included { // of one that was cut, the rest may be needed
 			j.given = append(j.given, GivenText(text))
 		}
 	}
-	j.repeats = append(j.repeats, Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: in.json()})
-	if open := at.Wrapping(); open != nil {
-		j.repeats = append(j.repeats, Edit{Name: editInject, Offset: at.Wrap.Start, Insert: EditText{open}})
+	j.repeats = append(j.repeats, Edit{Name: editInject, Offset: t.Offset, Delete: t.Remove, Insert: t.json()})
+	if open := t.Wrapping(); open != nil {
+		j.repeats = append(j.repeats, Edit{Name: editInject, Offset: t.Wrap.Start, Insert: EditText{open}})
 	}
-	return true
 }
 
 // onlyRepeats turns the result of a rewrite that adds nothing to the question into one that adds the

@@ -220,6 +220,7 @@ func TestNothingIsRepeatedWithoutSources(t *testing.T) {
 	for name, change := range map[string]func(*rewrite.Policy){
 		"no tokens":    func(p *rewrite.Policy) { p.ContextTokens = 0 },
 		"no knowledge": func(p *rewrite.Policy) { p.Knowledge = nil },
+		"a rung":       func(p *rewrite.Policy) { p.NoRepeat = true },
 	} {
 		d := newDialogue(rewrite.PlaceSplit, chat.Completions, tokens.CacheNone)
 		d.ask(t, "What of d1?")
@@ -316,4 +317,28 @@ func userContents(t *rapid.T, body []byte) (contents []string) {
 		}
 	}
 	return contents
+}
+
+// In a long conversation the oldest sources are left out several turns at once, so that most turns
+// begin as the one before.
+func TestOldestSourcesAreLeftOutInSteps(t *testing.T) {
+	d := newDialogue(rewrite.PlaceSplit, chat.Completions, tokens.CacheNone)
+	d.policy.ContextTokens = 150
+	var before []byte
+	changed, most := 0, 0
+	for i := range 40 {
+		sent, res := d.ask(t, fmt.Sprintf("What of d%d?", i))
+		if r := res.Ledger.Repeated; r != nil {
+			if most = max(most, r.Tokens); r.Tokens > 4*150 {
+				t.Fatalf("turn %d: %d tokens of earlier sources, at most 600", i, r.Tokens)
+			}
+		}
+		if end := bytes.LastIndex(before, []byte(`</sources>`)); end > 0 && !bytes.HasPrefix(sent, before[:end]) {
+			changed++
+		}
+		before = sent
+	}
+	if changed > 40/4 || most < 300 {
+		t.Errorf("%d of 40 turns begin otherwise than the one before; at most %d tokens were repeated", changed, most)
+	}
 }

@@ -35,7 +35,7 @@ func automaticPlacement(cfg *config.Config, p *tenant.Policy) string {
 		parts = append(parts, of(tokens.CacheControl)+" for Claude in the Messages API")
 	}
 	if list := rows[tokens.CachePrefix]; len(list) > 0 {
-		parts = append(parts, of(tokens.CachePrefix)+" for "+terminal.Plural(len(list), "row")+" of sidenote models")
+		parts = append(parts, of(tokens.CachePrefix)+" for "+terminal.Plural(len(list), "other row")+" of the model table")
 	}
 	return strings.Join(append(parts, of(tokens.CacheUnknown)+" for others"), "; ")
 }

@@ -235,6 +235,7 @@ type model struct {
 	switched  bool
 	published bool
 	auto      string
+	newest    string // placement of the last request with sources
 }
 
 // moves reports whether requests should get another placement.
@@ -277,6 +278,7 @@ func (m *model) observe(o *Observation, held, share float64) (Finding, bool) {
 		a.controls = 0
 	}
 	a.mayMove = o.Mend != ""
+	m.newest = o.Placement
 	alarm := a.add(o.Time, share, held*hit)
 	found := Finding{Placement: o.Placement, Mend: o.Mend, Comparison: a.changed()}
 	switch {
@@ -290,15 +292,18 @@ func (m *model) observe(o *Observation, held, share float64) (Finding, bool) {
 	return Finding{}, false
 }
 
-// status returns the status by the worst placement.
+// status returns the status by the worst placement or, once it is changed, by the newest.
 func (m *model) status() (s Status, ok bool) {
 	for placement, a := range m.arms {
+		if a.told {
+			s.State = max(s.State, Warned)
+		}
+		if m.switched && placement != m.newest {
+			continue
+		}
 		c := a.lately()
 		if gap, most := c.Expected-c.Share, s.Expected-s.Share; !ok || gap > most || gap == most && placement < s.Placement {
 			s.Placement, s.Comparison, ok = placement, c, true
-		}
-		if a.told {
-			s.State = max(s.State, Warned)
 		}
 	}
 	if m.switched {

@@ -6,6 +6,7 @@ import (
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // barWidth is the width of a bar in units of its drawing.
@@ -89,12 +90,16 @@ func windowBar(l *explain.Ledger) *bar {
 	if w.Size <= 0 {
 		return nil
 	}
-	b := &bar{Label: fmt.Sprintf("The model's window has %s tokens", count(w.Size)), Total: max(w.Size, w.Request+l.Used+w.ReservedOutput)}
+	b := &bar{Label: fmt.Sprintf("The model's window has %s tokens", count(w.Size)), Total: max(w.Size, w.Request+l.Grown()+w.ReservedOutput)}
+	came := "The request as it came"
+	if w.Check == model.CheckBound {
+		came += ", at most" // it was not counted
+	}
 	return b.draw([]part{
-		{Name: "The request as it came", Tokens: w.Request, Class: "rules"},
-		{Name: "Added", Tokens: l.Used, Class: "source1"},
+		{Name: came, Tokens: w.Request, Class: "rules"},
+		{Name: "Added", Tokens: l.Grown(), Class: "source1"},
 		{Name: "Reserved for the answer", Tokens: w.ReservedOutput, Class: "component"},
-		{Name: "Free", Tokens: w.Size - w.Request - l.Used - w.ReservedOutput, Class: "free"},
+		{Name: "Free", Tokens: w.Size - w.Request - l.Grown() - w.ReservedOutput, Class: "free"},
 	})
 }
 

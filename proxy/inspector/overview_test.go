@@ -259,9 +259,10 @@ func TestOverviewShowsCacheGuard(t *testing.T) {
 	of := func(model string, s cacheguard.State, c cacheguard.Comparison) cacheguard.Status {
 		return cacheguard.Status{Key: cacheguard.Key{Upstream: "cloud", Model: model}, State: s, Placement: "system", Comparison: c}
 	}
-	body := page(of("gpt-4o*", cacheguard.Fine, cacheguard.Comparison{Share: 0.7, Expected: 0.61, Requests: 33}),
+	body := page(of("gpt-4o*", cacheguard.Fine, cacheguard.Comparison{Share: 0.7, Expected: 0.61, Requests: 133}),
+		of("o3*", cacheguard.Fine, cacheguard.Comparison{Share: 0.1, Expected: 0.6, Requests: 12}),
 		of("gpt-5*", cacheguard.Switched, cacheguard.Comparison{Share: 0.12, Expected: 0.83, Requests: 1234, Controls: 50}))
-	for _, part := range []string{"Cache guard", "cloud", "system", ">12 %<", ">83 %<", "1,234", "switched", ">70 %<", "61 % (assumed)", "fine"} {
+	for _, part := range []string{"Cache guard", "cloud", "system", ">12 %<", ">83 %<", "1,234", "switched", ">70 %<", "61 % (assumed)", "fine", "too few requests"} {
 		if !strings.Contains(body, part) {
 			t.Errorf("the page lacks %q", part)
 		}

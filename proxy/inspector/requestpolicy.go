@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"fmt"
+	"strings"
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/explain"
@@ -86,6 +87,12 @@ func narrowed(p *tenant.Policy, e *explain.Explanation) (list []difference) {
 	}
 	if l := e.Ledger; l != nil {
 		add("context_tokens", fmt.Sprint(p.Rewrite.ContextTokens), fmt.Sprint(l.Budget))
+		for _, n := range l.Notes {
+			if to, ok := strings.CutPrefix(n, "placement "); ok { // chosen by the cache guard
+				to, _, _ = strings.Cut(to, ":")
+				add("placement", string(p.Rewrite.Placement), to)
+			}
+		}
 		if l.Filter != nil { // otherwise it may be too long to be kept
 			add("filters", p.Rewrite.Filter.String(), l.Filter.String())
 		}

@@ -25,6 +25,12 @@ func (view *requestView) addSources(r *room) {
 	if l := view.Ledger; l != nil {
 		sources := inPromptOrder(l.Sources)
 		view.Budget, view.Window = budgetBar(l, sources), windowBar(l)
+		if l.Repeated != nil {
+			for _, e := range inPromptOrder(l.Repeated.Sources) {
+				e.Detail = "given again, from an earlier turn"
+				view.Sources = view.addSource(view.Sources, e, r)
+			}
+		}
 		for _, e := range sources {
 			view.Sources = view.addSource(view.Sources, e, r)
 		}

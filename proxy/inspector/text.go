@@ -16,10 +16,13 @@ import (
 // functions returns the functions for templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "statetone": stateTone, "clock": clock, "moment": moment, "join": join, "percent": percent,
+		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "statetone": stateTone, "clock": clock, "moment": moment, "join": join, "percent": percent, "usd": usd,
 		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress, "documentaddress": documentAddress, "cacheName": cacheName,
 	}
 }
+
+// usd returns an amount of US dollars with six digits.
+func usd(amount *float64) string { return fmt.Sprintf("%.6f", *amount) }
 
 // visible escapes control characters, and those that are invisible or change the order of others,
 // so that nothing shown can look like something else.

@@ -186,13 +186,16 @@ func injectedTokens(r *Report) string {
 	return "tokens"
 }
 
-// AppendAllSources appends the value of Sidenote-Sources: the sources in the prompt and those of
-// tool results, as far as known.
+// AppendAllSources appends the value of Sidenote-Sources: the sources in the prompt, those of
+// earlier turns included, and those of tool results, as far as known.
 func AppendAllSources(dst []byte, r *Report) []byte {
 	if r.Outcome != rewrite.Injected && r.Outcome != WithTools && r.Outcome != Staged {
 		return dst
 	}
 	all := r.Rewrite.Ledger.Sources
+	if again := r.Rewrite.Ledger.Repeated; again != nil {
+		all = slices.Concat(again.Sources, all)
+	}
 	if r.Tools != nil && len(r.Tools.Sources) > 0 {
 		all = slices.Concat(all, r.Tools.Sources)
 	}

@@ -13,7 +13,7 @@ func policySections() []section {
 			{"cache_guard", "`warn`", "If prompts with sources are read from the upstream's prompt cache far less than others (20 points, by a test over at least 50 requests): `warn` (once in the log), `switch` (also place sources as `auto` would, for this upstream and model, until the next reload), `off`."},
 			{"cache_diagnostics", "`0%`", "Share of the conversations (Messages API) for which the upstream is asked why its cache missed; the answers then have `diagnostics`, too. Not on Bedrock and Vertex."},
 			{"history", "`auto`", "Where sources of a Responses request go: `instructions`, which upstreams do not keep; `input`, by `placement`; `auto`: `input` only with `store: false` outside a chain or conversation."},
-			{"context_tokens", "2000", "Most tokens added to a request, tags included."},
+			{"context_tokens", "2000", "Most tokens added to a request, tags included, besides sources given again (`sources.repeat`)."},
 			{"reserve_output_tokens", "that of the model, or 4096 and at most a quarter of the window", "Tokens reserved for the answer of a request that sets no limit."},
 			{"template", "`{{CONTEXT}}`", "Text around the sources; `{{QUERY}}` is the question, `{{RULES}}` the place of Sidenote's instructions."},
 			{"components", "", "Named texts that compete with the sources for `context_tokens`."},
@@ -44,7 +44,7 @@ func policySections() []section {
 			{"format", "`tags`", "`tags`: `<source id=\"1\" …>`; `plain`: numbered text; `search_result`: blocks that Claude cites by itself (Messages API; else tags)."},
 			{"order", "`relevance`", "`relevance` (best first), `edges` (best first and last), `document` (chunks of a document together, in its order)."},
 			{"neighbours", "`adjacent`", "Chunks added beside a source if they fit: `adjacent` (one before, one after), `section` (up to four on each side, in its section), `off`."},
-			{"repeat", "`fresh`", "`keep`: follow-ups get the sources of earlier turns again, at their places (within a day, also on other replicas by Redis)."},
+			{"repeat", "`fresh`", "`keep`: follow-ups get the sources of earlier turns again, at their places: at most four times `context_tokens`, within a day, by Redis also on other replicas."},
 		}},
 		{"policies.NAME.retrieval", "How sources are found.", []about{
 			{"deadline", "`300ms`", "Longest search; results that arrived by then are used."},

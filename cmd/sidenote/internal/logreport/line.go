@@ -23,6 +23,7 @@ type line struct {
 	Reason        string    `json:"reason"`
 	Sources       int64     `json:"sources"`
 	ContextTokens int64     `json:"context_tokens"`
+	EarlierTokens int64     `json:"earlier_tokens"`
 	Cache         string    `json:"cache"`
 	Knowledge     []string  `json:"knowledge"`
 	Truncated     bool      `json:"truncated"`
@@ -114,7 +115,7 @@ const (
 )
 
 func (l *line) plausible() bool {
-	tokens := []int64{l.Sources, l.ContextTokens, l.Input, l.CachedInput, l.CacheWrite, l.CacheWrite1h, l.Output, l.Reasoning, l.ContextInput, l.ContextCached, l.ContextCacheWrite, l.ContextCacheWrite1h}
+	tokens := []int64{l.Sources, l.ContextTokens, l.EarlierTokens, l.Input, l.CachedInput, l.CacheWrite, l.CacheWrite1h, l.Output, l.Reasoning, l.ContextInput, l.ContextCached, l.ContextCacheWrite, l.ContextCacheWrite1h}
 	times := []float64{l.Overhead, l.Retrieval, l.FirstByte, l.Total}
 	if l.Tools != nil {
 		tokens = append(tokens, l.Tools.Rounds, l.Tools.Calls, l.Tools.Tokens)

@@ -241,7 +241,7 @@ func (g *group) add(l *line, c *cost) {
 	switch {
 	case l.injected():
 		g.injected++
-		g.contextTokens += l.ContextTokens
+		g.contextTokens += l.ContextTokens + l.EarlierTokens
 	case l.Reason == "no-match":
 		g.noMatch++
 	case l.Reason == "irrelevant":
@@ -285,7 +285,7 @@ func (s *side) add(l *line) {
 	s.requests++
 	if l.ContextTokens > 0 {
 		s.with++
-		s.tokens += l.ContextTokens
+		s.tokens += l.ContextTokens + l.EarlierTokens
 		s.sources += int(l.Sources)
 	}
 	if l.Cache == "hit" || l.Cache == "miss" {
