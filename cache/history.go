@@ -74,6 +74,18 @@ func (h *History[T]) Find(ctx context.Context, tenant, access, id string) (T, bo
 	return h.values.Get(ctx, tenant, h.entryID(access, id))
 }
 
+// Each calls do with the values of turns that are found in time, in the order of ids, until do returns
+// false. i is the index of the id.
+func (h *History[T]) Each(ctx context.Context, tenant, access string, ids []string, do func(i int, v T) bool) {
+	ctx, cancel := boundedBy(ctx, h.wait)
+	defer cancel()
+	for i, id := range ids {
+		if v, ok := h.values.Get(ctx, tenant, h.entryID(access, id)); ok && !do(i, v) {
+			return
+		}
+	}
+}
+
 // Keep stores the value of a turn, unless it is too large. When it returns, all replicas find the
 // value, unless a tier failed.
 func (h *History[T]) Keep(ctx context.Context, tenant, access, id string, v T) {

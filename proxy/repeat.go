@@ -13,8 +13,9 @@ import (
 // GivenSources remembers the sources of turns for policies that repeat them. Its methods must be safe
 // for concurrent use and bound their own time.
 type GivenSources interface {
-	// Find returns the sources of a turn, if the tenant kept them with the same access.
-	Find(ctx context.Context, tenant, access, turn string) (*rewrite.EarlierSources, bool)
+	// Each calls do with the sources of turns that the tenant kept with the same access, in the order of
+	// turns, until do returns false.
+	Each(ctx context.Context, tenant, access string, turns []string, do func(i int, s *rewrite.EarlierSources) bool)
 	// Keep stores the sources of a turn.
 	Keep(ctx context.Context, tenant, access, turn string, s *rewrite.EarlierSources)
 }
@@ -39,10 +40,18 @@ func (x *exchange) findGiven(a *attempt) {
 	q := a.policy.Query(model.Model{})
 	access := toolcalls.TurnOwnerOf(&q).Access
 	x.given = &givenTurn{store: store, access: access, turn: string(turns[0][:])}
+	earlier := make([]string, 0, len(turns)-1)
 	for _, turn := range turns[1:] {
-		found, _ := store.Find(x.life, x.policy.Tenant, access, string(turn[:]))
-		a.asked.EarlierSources = append(a.asked.EarlierSources, found)
+		earlier = append(earlier, string(turn[:]))
 	}
+	a.asked.EarlierSources = make([]*rewrite.EarlierSources, len(earlier))
+	store.Each(x.life, x.policy.Tenant, access, earlier, func(i int, s *rewrite.EarlierSources) bool {
+		if !x.Take(2 * s.Size()) { // once as found, once in the edits
+			return false
+		}
+		a.asked.EarlierSources[i] = s
+		return true
+	})
 }
 
 // keepGiven keeps the sources of this turn, before the client gets its answer.

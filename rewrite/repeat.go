@@ -147,6 +147,18 @@ func (j *job) fitEarlier(earlier []*EarlierSources, room int) (turns []earlierTu
 	return slices.DeleteFunc(turns, func(t earlierTurn) bool { return t.number < first })
 }
 
+// Size returns the bytes of the texts.
+func (e *EarlierSources) Size() (n int) {
+	if e == nil {
+		return 0
+	}
+	n = len(e.Text)
+	for _, text := range e.Texts {
+		n += len(text)
+	}
+	return n
+}
+
 // lastID returns the largest id of the sources.
 func (e *EarlierSources) lastID() (id int) {
 	if e != nil {
