@@ -368,7 +368,7 @@ func (x *exchange) fewerSources(answer *transport.Answer) (sources []byte, ok bo
 		return nil, false
 	}
 	again := attempt{g.body, g.req.Request, g.policy, g.asked}
-	res, ok := again.shorter(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Used, t)
+	res, ok := again.shorter(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Grown(), t)
 	if !ok {
 		return nil, false
 	}

@@ -63,9 +63,10 @@ func Turns(r *chat.Request) []TurnKey {
 	return keys[:min(len(keys), maxTurns+1)]
 }
 
-// mayRepeat reports whether sources can stand in earlier messages of the user.
+// mayRepeat reports whether sources can stand in earlier messages of the user. In mode Staged only the
+// block is given to the stages.
 func (j *job) mayRepeat() bool {
-	return j.policy.Repeat == RepeatKeep && j.policy.ContextTokens > 0 && len(j.policy.Knowledge) > 0 && !j.cites && j.last >= 0 && (j.placement == PlaceSplit || j.placement == PlaceLastUser)
+	return j.policy.Repeat == RepeatKeep && j.policy.Mode != Staged && j.policy.ContextTokens > 0 && len(j.policy.Knowledge) > 0 && !j.cites && j.last >= 0 && (j.placement == PlaceSplit || j.placement == PlaceLastUser)
 }
 
 const (

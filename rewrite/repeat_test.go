@@ -231,6 +231,31 @@ func TestNothingIsRepeatedWithoutSources(t *testing.T) {
 	}
 }
 
+// Beside sources of earlier turns nothing says that there are none to cite.
+func TestNoNoticeBesideKeptSources(t *testing.T) {
+	for _, placement := range []rewrite.Placement{rewrite.PlaceLastUser, rewrite.PlaceSplit} {
+		d := newDialogue(placement, chat.Completions, tokens.CacheNone)
+		d.policy.OnEmpty = rewrite.EmptyNotice
+		if sent, _ := d.ask(t, "Hello?"); !bytes.Contains(sent, []byte("Do not cite")) {
+			t.Errorf("%s: no notice in %s", placement, sent)
+		}
+		d.ask(t, "What of d1?")
+		if sent, _ := d.ask(t, "Is that so?"); !bytes.Contains(sent, []byte("All about d1.")) || bytes.Contains(sent, []byte("Do not cite")) {
+			t.Errorf("%s: %s", placement, sent)
+		}
+	}
+}
+
+// Stages get the block alone, so what is in it was given to them.
+func TestStagesGetTheirSourcesAgain(t *testing.T) {
+	d := newDialogue(rewrite.PlaceLastUser, chat.Completions, tokens.CacheNone)
+	d.policy.Mode = rewrite.Staged
+	d.ask(t, "What of d1?")
+	if _, res := d.ask(t, "And again, d1?"); !bytes.Contains(res.Block, []byte("All about d1.")) || res.Ledger.Repeated != nil {
+		t.Errorf("%s", res.Block)
+	}
+}
+
 // What stood beside the sources in a message may come from one request alone, and the turn of another
 // conversation may have the same key.
 func TestComponentsAreNotRepeated(t *testing.T) {

@@ -237,7 +237,7 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 		res.Outcome = Untouched
 		return nil
 	}
-	notice := empty && j.policy.Empty() == EmptyNotice
+	notice := empty && j.policy.Empty() == EmptyNotice && j.repeated == nil // it says not to cite sources
 	j.searchResults = j.cites && len(sources) > 0
 	j.rulesInBlock = j.rulesGoInBlock(len(sources) > 0 || notice)
 	j.dated = j.policy.shows("date") && slices.ContainsFunc(sources, func(s retrieval.Source) bool { return s.Date != "" })
