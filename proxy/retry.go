@@ -113,7 +113,7 @@ func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transp
 	if x.sentAgain || !answer.MayRefuseEdits(resp.Status()) {
 		return resp, nil
 	}
-	carried := x.carriedEdits()
+	carried := x.carriedEdits() &^ x.report.Refused
 	if carried == 0 {
 		return resp, nil
 	}
@@ -236,8 +236,10 @@ func (x *exchange) editsToLeave(carried answer.RefusedEdits, e *answer.EditsRefu
 	case e.Named != 0 && leave == 0:
 		return 0 // the application's own fields are refused
 	case leave == 0:
-		leave = carried
-		if leave.Has(answer.EditTools | answer.EditCacheMark | answer.EditDiagnostics) { // more likely
+		switch leave = carried; { // the likelier ones
+		case leave.Has(answer.EditCacheMark):
+			leave &= answer.EditCacheMark | answer.EditDiagnostics
+		case leave.Has(answer.EditTools | answer.EditDiagnostics):
 			leave &^= answer.EditSources | answer.EditSystemMessage
 		}
 	}
@@ -371,7 +373,10 @@ func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err
 		return false, nil
 	}
 	x.setup.rewriter.Rewrite(x.life, &a.policy, a.req, &a.asked, res)
-	return x.afterRewrite(a)
+	if answered, err = x.afterRewrite(a); x.tools != nil && !answered && err == nil {
+		x.report.Outcome = report.WithTools
+	}
+	return answered, err
 }
 
 // noteRewritten records the result of rewriting a chat again.

@@ -322,6 +322,28 @@ func TestRefusedEdits(t *testing.T) {
 	}
 }
 
+// A mark that is refused without being named costs the chat no tools, nor later ones.
+func TestRefusedMarkBesideTools(t *testing.T) {
+	u := picky(t, 400, refusingText("prompt_cache_breakpoint", `{"error":{"message":"Provider returned error"}}`))
+	g := openTools(t, u, func(p *tenant.Policy) {
+		p.Tools.FirstSearch = true
+		p.Rewrite.Placement, p.Rewrite.PromptCache = rewrite.PlaceAuto, tokens.CacheBreakpoints
+	})
+	for n, sent := range []int{2, 1} {
+		resp, text := g.post(t, `{"model":"m","messages":[{"role":"user","content":"How long is leave?"}]}`)
+		if status := resp.Header.Get(report.HeaderStatus); resp.StatusCode != 200 || !strings.HasPrefix(status, "tools") || strings.Contains(status, "retry=cache-mark") != (n == 0) || len(u.seen) != sent {
+			t.Errorf("chat %d: %d %s after %d requests\n%s", n, resp.StatusCode, status, len(u.seen), text)
+		}
+		var last seen
+		for range sent {
+			last = u.next(t)
+		}
+		if !strings.Contains(last.body, `"tools":[`) || !strings.Contains(last.body, "canary of acme in kb-acme") {
+			t.Errorf("chat %d: went up %s", n, last.body)
+		}
+	}
+}
+
 // A mark is left out before the sources, as it makes a list of a text. If that is not what was refused,
 // the sources are left out too, and nothing is remembered. The app's own error reaches it.
 func TestRefusedSourcesBesideAMark(t *testing.T) {
