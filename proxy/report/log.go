@@ -204,6 +204,9 @@ func appendLine(dst []byte, r *Report) []byte {
 		b = strconv.AppendInt(append(b, `,"earlier_sources":`...), int64(len(again.Sources)), 10)
 		b = strconv.AppendInt(append(b, `,"earlier_tokens":`...), int64(again.Tokens), 10)
 	}
+	if at := ledger.Placement; at != "" && at != rewrite.PlaceSystem {
+		b = append(append(append(b, `,"placement":"`...), at...), '"')
+	}
 	if ledger.CacheMark != "" {
 		b = append(append(append(b, `,"cache_mark":"`...), ledger.CacheMark...), '"')
 	}
