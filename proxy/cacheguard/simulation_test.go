@@ -244,7 +244,7 @@ func (t *traffic) observe(g *cacheguard.Guard, requests int, maySwitch bool) (al
 
 func seeds(t *testing.T) (seeds uint64, requests int) {
 	if testing.Short() {
-		return 2, 10_000
+		return 1, 10_000
 	}
 	return 5, 100_000
 }

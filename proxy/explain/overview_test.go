@@ -115,7 +115,7 @@ func TestView(t *testing.T) {
  "documents_short": 0,
  "no_match": 1,
  "irrelevant": 1,
- "cache_guard": [{"upstream":"openai","model":"gpt-5*","state":"warned","placement":"system","cached_share":0.25,"expected_share":0.5,"requests":80,"controls":40}],
+ "cache_guard": [{"upstream":"openai","model":"gpt-5*","state":"warned","placement":"system","auto":"","cached_share":0.25,"expected_share":0.5,"requests":80,"controls":40}],
  "questions": [{"id":"d","time":"2026-11-23T11:58:00Z","tenant":"support","policy":"base","reason":"irrelevant","knowledge":["handbook","faq"]},{"id":"c","time":"2026-11-23T11:58:00Z","tenant":"support","policy":"base","reason":"no-match","knowledge":["handbook","faq"],"text":"Which <b>submarine</b>?"}],
  "texts": true
 }`
