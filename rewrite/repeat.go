@@ -214,11 +214,11 @@ func (j *job) earlierEnd(i int) chat.Place {
 	return j.req.EndOf(i)
 }
 
-// toRepeat returns what is to be repeated in later turns; nil if nothing is. Components beside the
-// sources may come from this request alone, and the turn's key does not cover them.
+// toRepeat returns what is to be repeated in later turns; nil if nothing is. Components and
+// a query beside the sources may come from this request alone, and the turn's key does not cover them.
 func (j *job) toRepeat(res *Result, in *fitResult) *EarlierSources {
 	n := j.places.n - 1
-	if !j.mayRepeat() || n == 0 && len(j.policy.Components) > 0 || res.Outcome != Injected || in.selected == 0 || in.insertions[n] == nil {
+	if !j.mayRepeat() || n == 0 && (len(j.policy.Components) > 0 || j.policy.Template.HasQuery()) || res.Outcome != Injected || in.selected == 0 || in.insertions[n] == nil {
 		return nil
 	}
 	at := &j.places.at[n].Frame

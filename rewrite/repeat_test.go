@@ -271,6 +271,15 @@ func TestComponentsAreNotRepeated(t *testing.T) {
 	}
 }
 
+func TestQueriesAreNotRepeated(t *testing.T) {
+	d := newDialogue(rewrite.PlaceLastUser, chat.Completions, tokens.CacheNone)
+	d.policy.Template = template("For {{QUERY}}:\n{{CONTEXT}}")
+	d.ask(t, "What of d1?")
+	if sent, res := d.ask(t, "Is that so?"); res.Ledger.Repeated != nil {
+		t.Errorf("%s", sent)
+	}
+}
+
 // The sources of each turn stand in the next request byte for byte, whatever the templates and formats.
 // Some are not found again, as a store may fail: then no id stands for two sources.
 func TestKeptSourcesAreStable(t *testing.T) {
