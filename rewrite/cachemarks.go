@@ -163,7 +163,7 @@ func (j *job) markEdits(in *fitResult) (edits []Edit) {
 	}
 	edits = append(edits, Edit{Name: editCacheMark, Offset: m.at.Offset, Insert: EditText{mark}})
 	if m.explicit {
-		edits = append(edits, Edit{Name: editCacheMark, Offset: j.req.Start(), Insert: EditText{[]byte(`"prompt_cache_options":{"mode":"explicit"},`)}})
+		edits = append(edits, Edit{Name: editCacheMark, Offset: j.req.FirstMember(), Insert: EditText{[]byte(`"prompt_cache_options":{"mode":"explicit"},`)}})
 	}
 	return edits
 }

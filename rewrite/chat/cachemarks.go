@@ -166,6 +166,3 @@ func (r *Request) PromptCacheOptions() (options []byte) {
 	})
 	return options
 }
-
-// Start returns the offset of the first member of the body.
-func (r *Request) Start() int { return r.first }
