@@ -54,7 +54,7 @@ func TestBudgetsOnASlowRedis(t *testing.T) {
 
 // Cache and budgets may use two servers. A fault of one does not affect the other.
 func TestBudgetsOnAServerOfTheirOwn(t *testing.T) {
-	for name, key := range map[string]string{"beside the cache": "redis: %q\n", "without a cache": "# %q\n"} {
+	for name, key := range map[string]string{"beside the cache": "redis: {url: %q, timeout: 5s}\n", "without a cache": "# %q\n"} {
 		t.Run(name, func(t *testing.T) {
 			f := spenders(t, "--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru")
 			own := redistest.Start(t, append(durable, "--maxmemory-policy", "noeviction")...)
