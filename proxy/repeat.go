@@ -33,7 +33,7 @@ func (x *exchange) findGiven(a *attempt) {
 	if store == nil || a.policy.Repeat != rewrite.RepeatKeep || a.req.API == chat.Responses && a.req.History.Continued() {
 		return
 	}
-	turns := rewrite.Turns(a.req)
+	turns := chat.Turns(a.req)
 	if len(turns) == 0 {
 		return
 	}

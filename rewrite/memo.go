@@ -38,8 +38,8 @@ type fitKey struct {
 	ratio        float64 // billed tokens per counted token
 	formatIsText bool
 	cites        bool
-	split        bool
-	firstID      int
+	split        bool // the rules stand apart from the sources
+	firstID      int  // see sourceList
 	query        string
 
 	places int // number of frames in use

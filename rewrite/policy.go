@@ -293,7 +293,7 @@ type Options struct {
 	LastID int
 
 	// EarlierSources are the sources of the user's messages before the question, the latest first; nil
-	// for a message without any. The caller looks them up by Turns.
+	// for a message without any. The caller looks them up by chat.Turns.
 	EarlierSources []*EarlierSources
 }
 

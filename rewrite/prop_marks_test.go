@@ -222,7 +222,7 @@ func TestMarksHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if policy.Repeat == rewrite.RepeatKeep {
-			if turns := rewrite.Turns(req); len(turns) > 0 {
+			if turns := chat.Turns(req); len(turns) > 0 {
 				for i := range turns[1:] {
 					var e *rewrite.EarlierSources
 					if rapid.Bool().Draw(t, "has") {

@@ -1,9 +1,6 @@
 package rewrite
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -34,33 +31,6 @@ type Repeated struct {
 	Exact   bool          `json:"-"`
 	Sources []SourceEntry `json:"sources"`
 	Texts   []string      `json:"-"` // of Sources
-}
-
-// A TurnKey identifies a message of the user by the user's texts up to it.
-type TurnKey [sha256.Size]byte
-
-// maxTurns is how many earlier messages are looked up.
-const maxTurns = 16
-
-// Turns returns the keys of the user's last messages, the latest first: that of the question, and
-// of at most 16 messages before it.
-func Turns(r *chat.Request) []TurnKey {
-	_, last := r.Question()
-	messages := slices.Collect(r.EarlierMessages(last + 1))
-	keys := make([]TurnKey, len(messages))
-	var key TurnKey
-	for n, i := range slices.Backward(messages) {
-		h := sha256.New()
-		h.Write(key[:])
-		r.EachTextOf(i, func(raw []byte) {
-			text := chat.Unquote(raw)
-			h.Write(binary.AppendUvarint(nil, uint64(len(text))))
-			io.WriteString(h, text) // never fails
-		})
-		h.Sum(key[:0])
-		keys[n] = key
-	}
-	return keys[:min(len(keys), maxTurns+1)]
 }
 
 // mayRepeat reports whether sources can stand in earlier messages of the user. In mode Staged only the
@@ -126,14 +96,14 @@ func (j *job) fitEarlier(earlier []*EarlierSources, room int) (turns []earlierTu
 	for n, i := range messages[:min(len(messages), len(earlier))] {
 		number := len(messages) - 1 - n
 		if e := earlier[n]; e != nil && j.req.Ambiguity(i, utf8In(&j.messages)) == nil {
-			at := j.earlierEnd(i)
-			t := earlierTurn{EarlierSources: e, number: number, insertion: insertion{Place: &at, parts: []part{{text: e.Text}}}}
-			t.lead, t.trail = around(at.Frame, t.parts)
-			t.tokens, t.exact = t.weigh(j.model.Counter)
 			if e.lastID() >= least { // it was not found when the source with that id was given, and never comes back
 				step = 1
 				break
 			}
+			at := j.earlierEnd(i)
+			t := earlierTurn{EarlierSources: e, number: number, insertion: insertion{Place: &at, parts: []part{{text: e.Text}}}}
+			t.lead, t.trail = around(at.Frame, t.parts)
+			t.tokens, t.exact = t.weigh(j.model.Counter)
 			if sum += t.tokens; j.model.Billed(sum) > room {
 				break
 			}

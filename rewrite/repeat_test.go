@@ -40,7 +40,7 @@ type dialogue struct {
 	policy   rewrite.Policy
 	api      chat.API
 	messages []string // JSON
-	kept     map[rewrite.TurnKey]*rewrite.EarlierSources
+	kept     map[chat.TurnDigest]*rewrite.EarlierSources
 }
 
 func newDialogue(placement rewrite.Placement, api chat.API, cache tokens.PromptCache) *dialogue {
@@ -52,7 +52,7 @@ func newDialogue(placement rewrite.Placement, api chat.API, cache tokens.PromptC
 	p.Tenant, p.Knowledge, p.Placement, p.Repeat = "acme", []string{"handbook"}, placement, rewrite.RepeatKeep
 	return &dialogue{
 		rw:     rewrite.Rewriter{Retriever: retrieval.Func(byQuestion), Models: models{model.Model{Row: "m", Encoding: "o200k_base", Counter: encoding, Window: 100_000, PromptCache: cache}}},
-		policy: p, api: api, kept: map[rewrite.TurnKey]*rewrite.EarlierSources{},
+		policy: p, api: api, kept: map[chat.TurnDigest]*rewrite.EarlierSources{},
 	}
 }
 
@@ -72,7 +72,7 @@ func (d *dialogue) ask(t interface{ Fatal(...any) }, question string) (sent []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	turns := rewrite.Turns(req)
+	turns := chat.Turns(req)
 	var o rewrite.Options
 	for _, turn := range turns[1:] {
 		o.EarlierSources = append(o.EarlierSources, d.kept[turn])

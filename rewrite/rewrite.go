@@ -336,14 +336,14 @@ type job struct {
 	messages model.MessageCosts
 	window   model.Window
 	query    string
-	asked    retrieval.Query  // the query sent to the retriever
-	earlier  []string         // the user's earlier messages, last first, as far as needed
-	previous []retrieval.Turn // the same, as far as the search uses them
-	held     []string         // the user's messages that the upstream holds, last first
-	given    []uint64         // Options.Given, and the sources of earlier turns
-	before   []*EarlierSources
-	repeated *Repeated // of before, in this request; nil if nothing
-	repeats  []Edit
+	asked    retrieval.Query   // the query sent to the retriever
+	earlier  []string          // the user's earlier messages, last first, as far as needed
+	previous []retrieval.Turn  // the same, as far as the search uses them
+	held     []string          // the user's messages that the upstream holds, last first
+	given    []uint64          // Options.Given, and the sources of earlier turns
+	before   []*EarlierSources // Options.EarlierSources
+	repeated *Repeated         // of before, in this request; nil if nothing
+	repeats  []Edit            // that insert repeated
 
 	repeatedCount int // tokens of repeated, as counted
 	firstID       int // number of the last source of an earlier turn

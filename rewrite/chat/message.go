@@ -276,13 +276,6 @@ func (r *Request) EachText(last int, do func(n, part int, raw []byte)) {
 	}
 }
 
-// EachTextOf calls do for each text of the i-th message, a quoted string.
-func (r *Request) EachTextOf(i int, do func(raw []byte)) {
-	for text := range r.texts(&r.kept[i]) {
-		do(text.Of(r.Body))
-	}
-}
-
 // EscapesRunes reports whether the body has \u escapes.
 func (r *Request) EscapesRunes() bool { return r.seen&markCode != 0 }
 

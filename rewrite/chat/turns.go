@@ -4,10 +4,33 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"slices"
 )
 
 // A TurnDigest identifies a conversation up to a message.
 type TurnDigest [sha256.Size]byte
+
+// maxTurns is how many messages before the question Turns returns.
+const maxTurns = 16
+
+// Turns identifies the user's last messages by the user's texts up to them, the latest first: the
+// question, and at most 16 messages before it.
+func Turns(r *Request) []TurnDigest {
+	_, last := r.Question()
+	messages := slices.Collect(r.EarlierMessages(last + 1))
+	digests := make([]TurnDigest, len(messages))
+	var this TurnDigest
+	for n, i := range slices.Backward(messages) {
+		h := sha256.New()
+		h.Write(this[:])
+		for text := range r.texts(&r.kept[i]) {
+			digestText(h, Unquote(text.Of(r.Body)))
+		}
+		h.Sum(this[:0])
+		digests[n] = this
+	}
+	return digests[:min(len(digests), maxTurns+1)]
+}
 
 // A ConversationDigest identifies a Messages request among those of a conversation. Marks of the
 // prompt cache, which clients move from turn to turn, and the form of a text, as a string or a block,
