@@ -496,7 +496,7 @@ func OnRung(p rewrite.Policy, r budget.Rung) rewrite.Policy {
 	case budget.ShorterSources:
 		p.Search.TopK, p.ContextTokens, p.NoRepeat = half(p.Search.TopK), half(half(p.ContextTokens)), true
 	case budget.NoSources:
-		p.Knowledge, p.NoRepeat = nil, true
+		p.Knowledge = nil
 	}
 	return p
 }

@@ -67,9 +67,6 @@ func LeaveMemory(s *Server, n int) (free func()) {
 // KeyHeaders returns the header lines that replace the client's credentials.
 func KeyHeaders(u Upstream) []transport.Header { return keyHeaders(u) }
 
-// WithoutMarks returns a part of a prompt without the marks of the application.
-func WithoutMarks(part string) string { return string(withoutMarks([]byte(part))) }
-
 // BetterPlacement returns the placement that keeps a prompt cache which that of the policy breaks.
 func BetterPlacement(p rewrite.Policy, c tokens.PromptCache) rewrite.Placement {
 	return betterPlacement(&p, new(chat.Request), c)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"math"
 	"strings"
 
@@ -13,12 +12,12 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A cacheWatch holds what the guard of prompt caches is told of a request when its answer has
-// ended. The zero cacheWatch is that of a request that it is not told of.
+// A cacheWatch holds what the cache guard observes of a request. The zero cacheWatch is that of a
+// request that it does not observe.
 type cacheWatch struct {
 	guard     *cacheguard.Guard
 	prompt    cacheguard.Prompt
-	least     int64 // these four as in cacheguard.Observation
+	least     int64 // these five as in cacheguard.Observation
 	caches    bool
 	marked    bool
 	maySwitch bool
@@ -114,44 +113,9 @@ func (x *exchange) watchCache() {
 // extend adds a part to the prompt.
 func (w *cacheWatch) extend(part []byte) {
 	if w.marked {
-		part = withoutMarks(part)
+		part = chat.WithoutCacheMarks(part)
 	}
 	w.guard.Extend(&w.prompt, part)
-}
-
-// withoutMarks returns a part of a prompt without the marks of the application, which it may move
-// from turn to turn.
-func withoutMarks(part []byte) []byte {
-	for _, name := range [...]string{`"cache_control"`, `"prompt_cache_breakpoint"`} {
-		part = withoutMembers(part, []byte(name))
-	}
-	return part
-}
-
-// withoutMembers returns JSON without the members of that name whose values are objects without
-// objects.
-func withoutMembers(text, name []byte) []byte {
-	at := bytes.Index(text, name)
-	if at < 0 {
-		return text
-	}
-	out := make([]byte, 0, len(text))
-	for ; at >= 0; at = bytes.Index(text, name) {
-		value := bytes.TrimLeft(text[at+len(name):], ": \t\r\n")
-		end := bytes.IndexByte(value, '}')
-		if end < 0 || value[0] != '{' {
-			out, text = append(out, text[:at+len(name)]...), text[at+len(name):]
-			continue
-		}
-		out = bytes.TrimRight(append(out, text[:at]...), " \t\r\n")
-		text = bytes.TrimLeft(value[end+1:], " \t\r\n")
-		if before, ok := bytes.CutSuffix(out, []byte(",")); ok {
-			out = before
-		} else {
-			text = bytes.TrimPrefix(text, []byte(","))
-		}
-	}
-	return append(out, text...)
 }
 
 // tellGuard tells the guard of a request whose answer has ended, and logs what it finds.

@@ -258,8 +258,8 @@ type setup struct {
 	tools     *RoundsKit   // nil: no tools are offered
 	outputs   StageOutputs // nil: none are cached
 	chains    Chains       // nil: nothing is remembered
-	guard     *cacheguard.Guard
 	given     GivenSources // likewise
+	guard     *cacheguard.Guard
 }
 
 // A backend is a configured upstream with its client.

@@ -155,6 +155,8 @@ type Ledger struct {
 	Truncation string    `json:"truncation,omitempty"`
 	Placement  Placement `json:"placement,omitempty"` // where the block was inserted; not the policy's if there is no such place
 
+	Moved Placement `json:"moved_to,omitempty"` // placement that replaced the policy's, "" if none did
+
 	CacheMark CacheMarkState `json:"cache_mark,omitempty"` // whether the end of what the application sent is marked; "" if no mark was to be set
 
 	Budget   int `json:"budget"`   // context_tokens in force
@@ -300,6 +302,9 @@ func (j *job) account(res *Result, f *fitResult) {
 	if j.model.Calibration != (model.CalibrationValue{}) {
 		v := j.model.Calibration
 		l.Calibration = &v
+	}
+	if j.policy.Moved {
+		l.Moved = j.policy.Placement
 	}
 	if f == nil { // in JSON an empty list is [], not null
 		l.Components, l.Sources = []ComponentEntry{}, []SourceEntry{}

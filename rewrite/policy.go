@@ -153,6 +153,7 @@ type Policy struct {
 	SkipSearch         bool   `json:"-"`         // set per request: skip the search, since what was found is irrelevant
 	NoSystem           bool   `json:"-"`         // the upstream refuses system messages for this model; see WithoutSystem
 	NoRepeat           bool   `json:"-"`         // set per request: sources of earlier turns are left out, for a limit
+	Moved              bool   `json:"-"`         // Placement is not the configured one; see WithPlacement
 	NoMarks            bool   `json:"-"`         // the upstream refuses cache marks for this model; see WithoutMarks
 	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and nothing was found
 	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part but something was found
@@ -214,7 +215,7 @@ func (p Policy) WithPlacement(to Placement, by string) Policy {
 		p.Digest += "+" + string(to)
 	}
 	p.note("placement %s: chosen by %s, instead of %s", to, by, p.Placement)
-	p.Placement = to
+	p.Placement, p.Moved = to, true
 	return p
 }
 

@@ -113,6 +113,9 @@ type Status struct {
 	Comparison
 }
 
+// Decided reports whether enough requests were compared for State to say something.
+func (s Status) Decided() bool { return s.State != Fine || s.Requests >= MinRequests }
+
 // A Guard compares the observations of one configuration. It is safe for concurrent use.
 type Guard struct {
 	seed  maphash.Seed

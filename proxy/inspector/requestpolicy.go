@@ -2,7 +2,6 @@ package inspector
 
 import (
 	"fmt"
-	"strings"
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/explain"
@@ -87,11 +86,8 @@ func narrowed(p *tenant.Policy, e *explain.Explanation) (list []difference) {
 	}
 	if l := e.Ledger; l != nil {
 		add("context_tokens", fmt.Sprint(p.Rewrite.ContextTokens), fmt.Sprint(l.Budget))
-		for _, n := range l.Notes {
-			if to, ok := strings.CutPrefix(n, "placement "); ok { // chosen by the cache guard
-				to, _, _ = strings.Cut(to, ":")
-				add("placement", string(p.Rewrite.Placement), to)
-			}
+		if l.Moved != "" {
+			add("placement", string(p.Rewrite.Placement), string(l.Moved))
 		}
 		if l.Filter != nil { // otherwise it may be too long to be kept
 			add("filters", p.Rewrite.Filter.String(), l.Filter.String())

@@ -19,17 +19,23 @@ const (
 	MarkHour
 )
 
+// The names of the members.
+const (
+	breakpointMember = "prompt_cache_breakpoint"
+	controlMember    = "cache_control"
+)
+
 // name returns the name of the member, with its quotes.
 func (m CacheMark) name() string {
 	if m == MarkBreakpoint {
-		return `"prompt_cache_breakpoint"`
+		return `"` + breakpointMember + `"`
 	}
-	return `"cache_control"`
+	return `"` + controlMember + `"`
 }
 
 // IsCacheMark reports whether a member of a content part is a mark. Marks are no part of the prompt.
 func IsCacheMark(member string) bool {
-	return member == "prompt_cache_breakpoint" || member == "cache_control"
+	return member == breakpointMember || member == controlMember
 }
 
 // MaxCacheMarks is the number of marks that both upstreams take in one request.
@@ -61,6 +67,41 @@ func ForHour(part []byte) bool {
 		}
 		part = after
 	}
+}
+
+// WithoutCacheMarks returns a part of a body without the marks of either kind, which applications
+// move from turn to turn.
+func WithoutCacheMarks(part []byte) []byte {
+	for _, m := range [...]CacheMark{MarkBreakpoint, MarkControl} {
+		part = withoutMembers(part, []byte(m.name()))
+	}
+	return part
+}
+
+// withoutMembers returns JSON without the members of that name whose values are objects without
+// objects.
+func withoutMembers(text, name []byte) []byte {
+	at := bytes.Index(text, name)
+	if at < 0 {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for ; at >= 0; at = bytes.Index(text, name) {
+		value := bytes.TrimLeft(text[at+len(name):], ": \t\r\n")
+		end := bytes.IndexByte(value, '}')
+		if end < 0 || value[0] != '{' {
+			out, text = append(out, text[:at+len(name)]...), text[at+len(name):]
+			continue
+		}
+		out = bytes.TrimRight(append(out, text[:at]...), " \t\r\n")
+		text = bytes.TrimLeft(value[end+1:], " \t\r\n")
+		if before, ok := bytes.CutSuffix(out, []byte(",")); ok {
+			out = before
+		} else {
+			text = bytes.TrimPrefix(text, []byte(","))
+		}
+	}
+	return append(out, text...)
 }
 
 // A MarkPlace is where a mark is inserted, at the end of what the application wrote in a message.

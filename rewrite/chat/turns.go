@@ -77,7 +77,7 @@ func digestValue(h hash.Hash, r *Reader, message bool) {
 		h.Write([]byte{'{'})
 		r.Object(func(name string) {
 			switch {
-			case name == "cache_control":
+			case IsCacheMark(name):
 				r.Value()
 			case message && name == "content" && r.Kind() == KindString:
 				digestText(h, name)

@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// observed returns what the guard of prompt caches is told of a conversation under a placement.
+// observed returns the cache guard's observations of a conversation under a placement.
 func (a *app) observed(t *testing.T, side *sidecar, s script, to rewrite.Placement) (all []cacheguard.Observation) {
 	t.Helper()
 	b := newBench(a.rule, a.api)
