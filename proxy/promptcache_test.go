@@ -118,6 +118,9 @@ func TestSourcesThatBreakAPromptCache(t *testing.T) {
 				t.Fatalf("the first conversation has the placement %q", first.Placement)
 			}
 			last := g.converse(t, c.system, 24)
+			if moved := last.Moved != ""; moved != (c.note != "") || moved && !strings.HasPrefix(c.note, "placement "+string(last.Moved)+":") {
+				t.Errorf("at last the placement is moved to %q, and the note is to be %q", last.Moved, c.note)
+			}
 			if last.Placement != c.after || strings.Join(last.Notes, "; ") != c.note {
 				t.Errorf("at last the placement is %q with the notes %q, want %q with %q", last.Placement, last.Notes, c.after, c.note)
 			}

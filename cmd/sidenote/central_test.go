@@ -53,15 +53,8 @@ func newCentral(t *testing.T) (p *process, token string) {
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
+	body := answered(t, resp, err)
+	return resp.StatusCode, body
 }
 
 // A Sidenote can search another one as if the documents were its own.

@@ -104,25 +104,7 @@ func printSummary(w io.Writer, cfg *config.Config) {
 		fmt.Fprintf(w, "budgets    on %s, at most %s a call\n", cmp.Or(redis.Address(own.Value.Reveal()), own.Shown()), cfg.Budgets.Redis.Timeout)
 	}
 	for _, name := range cfg.TenantNames() {
-		p, _ := cfg.Tenant(name)
-		fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,
-			cmp.Or(strings.Join(p.Rewrite.Knowledge, " "), "none"), p.Rewrite.ContextTokens)
-		if p.Rewrite.Mode >= rewrite.Inject && len(p.Rewrite.Knowledge) > 0 {
-			fmt.Fprintf(w, "           placement %s\n", placementText(cfg, &p))
-		}
-		if held := limitsText(&p.Budget); held != "" {
-			fmt.Fprintf(w, "           at most %s\n", held)
-		}
-		if p.Models != nil {
-			fmt.Fprintf(w, "           only models %s\n", strings.Join(p.Models, " "))
-		}
-		if f := p.Rewrite.Filter; f != nil {
-			fmt.Fprintf(w, "           only documents of %s\n", f)
-		}
-		printHelpers(w, p)
-		if n := len(p.Overrides); n > 0 {
-			fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", terminal.Plural(n, "override"), name)
-		}
+		printTenantSummary(w, cfg, name)
 	}
 	unknown := "refused"
 	if p := cfg.Proxy().Tenants.Unknown; p != nil {
@@ -135,7 +117,30 @@ func printSummary(w io.Writer, cfg *config.Config) {
 	fmt.Fprintf(w, "retrieval  at most %s a request%s\n", cfg.WorstRetrieval().Round(time.Millisecond), retrievalWaits(cfg))
 }
 
-// helpers prints which services a tenant's requests call, and what these read.
+// printTenantSummary prints what a tenant's requests get.
+func printTenantSummary(w io.Writer, cfg *config.Config, name config.Name) {
+	p, _ := cfg.Tenant(name)
+	fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,
+		cmp.Or(strings.Join(p.Rewrite.Knowledge, " "), "none"), p.Rewrite.ContextTokens)
+	if p.Rewrite.Mode >= rewrite.Inject && len(p.Rewrite.Knowledge) > 0 {
+		fmt.Fprintf(w, "           placement %s\n", placementText(cfg, &p))
+	}
+	if held := limitsText(&p.Budget); held != "" {
+		fmt.Fprintf(w, "           at most %s\n", held)
+	}
+	if p.Models != nil {
+		fmt.Fprintf(w, "           only models %s\n", strings.Join(p.Models, " "))
+	}
+	if f := p.Rewrite.Filter; f != nil {
+		fmt.Fprintf(w, "           only documents of %s\n", f)
+	}
+	printHelpers(w, p)
+	if n := len(p.Overrides); n > 0 {
+		fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", terminal.Plural(n, "override"), name)
+	}
+}
+
+// printHelpers prints which services a tenant's requests call, and what these read.
 func printHelpers(w io.Writer, p tenant.Policy) {
 	if s := p.Rewrite.Planner; s.MaxQueries > 0 {
 		fmt.Fprintf(w, "           planner %s on %s reads questions and %s before them: %d queries at most, %s\n",

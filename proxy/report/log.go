@@ -198,29 +198,7 @@ func appendLine(dst []byte, r *Report) []byte {
 	if ledger.Background != "" {
 		b = append(append(b, `","rule":"`...), ledger.Background...)
 	}
-	b = strconv.AppendInt(append(b, `","sources":`...), int64(r.Sources()), 10)
-	b = strconv.AppendInt(append(b, `,"context_tokens":`...), int64(ledger.Used), 10)
-	if again := ledger.Repeated; again != nil {
-		b = strconv.AppendInt(append(b, `,"earlier_sources":`...), int64(len(again.Sources)), 10)
-		b = strconv.AppendInt(append(b, `,"earlier_tokens":`...), int64(again.Tokens), 10)
-	}
-	if at := ledger.Placement; at != "" && at != rewrite.PlaceSystem {
-		b = append(append(append(b, `,"placement":"`...), at...), '"')
-	}
-	if ledger.CacheMark != "" {
-		b = append(append(append(b, `,"cache_mark":"`...), ledger.CacheMark...), '"')
-	}
-	b = strconv.AppendInt(append(b, `,"context_budget":`...), int64(ledger.Budget), 10)
-	if a := ledger.Assembled; a != nil {
-		b = strconv.AppendInt(append(b, `,"context_assembled":{"total_tokens":`...), int64(a.TotalTokens), 10)
-		b = strconv.AppendInt(append(b, `,"components":`...), int64(a.Components), 10)
-		b = append(strconv.AppendInt(append(b, `,"overflow":`...), int64(a.Overflow), 10), '}')
-	}
-	if c := ledger.Chunks; c != nil {
-		b = strconv.AppendInt(append(b, `,"chunks":{"included":`...), int64(c.In), 10)
-		b = strconv.AppendInt(append(b, `,"total":`...), int64(c.Total), 10)
-		b = append(strconv.AppendInt(append(b, `,"token_count":`...), int64(c.Tokens), 10), '}')
-	}
+	b = appendLoggedSources(append(b, '"'), r)
 	b = appendLoggedStages(appendTools(b, r), r)
 	b = append(append(b, `,"exact":"`...), ledger.Exactness...)
 	b = append(append(b, `","cache":"`...), r.Rewrite.Retrieval.Cache...)
@@ -255,6 +233,35 @@ func appendLine(dst []byte, r *Report) []byte {
 	}
 	b = append(append(b, `","client":"`...), r.Client...)
 	return append(b, "\"}\n"...)
+}
+
+// appendLoggedSources appends what was added to a request: sources, typed chunks, and their tokens.
+func appendLoggedSources(b []byte, r *Report) []byte {
+	ledger := &r.Rewrite.Ledger
+	b = strconv.AppendInt(append(b, `,"sources":`...), int64(r.Sources()), 10)
+	b = strconv.AppendInt(append(b, `,"context_tokens":`...), int64(ledger.Used), 10)
+	if again := ledger.Repeated; again != nil {
+		b = strconv.AppendInt(append(b, `,"earlier_sources":`...), int64(len(again.Sources)), 10)
+		b = strconv.AppendInt(append(b, `,"earlier_tokens":`...), int64(again.Tokens), 10)
+	}
+	if at := ledger.Placement; at != "" && at != rewrite.PlaceSystem {
+		b = append(append(append(b, `,"placement":"`...), at...), '"')
+	}
+	if ledger.CacheMark != "" {
+		b = append(append(append(b, `,"cache_mark":"`...), ledger.CacheMark...), '"')
+	}
+	b = strconv.AppendInt(append(b, `,"context_budget":`...), int64(ledger.Budget), 10)
+	if a := ledger.Assembled; a != nil {
+		b = strconv.AppendInt(append(b, `,"context_assembled":{"total_tokens":`...), int64(a.TotalTokens), 10)
+		b = strconv.AppendInt(append(b, `,"components":`...), int64(a.Components), 10)
+		b = append(strconv.AppendInt(append(b, `,"overflow":`...), int64(a.Overflow), 10), '}')
+	}
+	if c := ledger.Chunks; c != nil {
+		b = strconv.AppendInt(append(b, `,"chunks":{"included":`...), int64(c.In), 10)
+		b = strconv.AppendInt(append(b, `,"total":`...), int64(c.Total), 10)
+		b = append(strconv.AppendInt(append(b, `,"token_count":`...), int64(c.Tokens), 10), '}')
+	}
+	return b
 }
 
 // appendKnowledge appends the searched bases, if any.
