@@ -56,7 +56,7 @@ func rows(name, prose string) (rows []row) {
 // schemaKeys lists the keys of the configuration as the pages write them.
 func schemaKeys(t reflect.Type, prefix string) (keys []string) {
 	switch t {
-	case reflect.TypeFor[config.Secret](), reflect.TypeFor[config.RedisURL](), reflect.TypeFor[config.ProxyURL]():
+	case reflect.TypeFor[config.Secret](), reflect.TypeFor[config.RedisURL](), reflect.TypeFor[config.ProxyURL](), reflect.TypeFor[config.Login]():
 		return nil
 	case reflect.TypeFor[config.Ports](): // an address stands for a list of one
 		keys = append(keys, strings.TrimSuffix(prefix, "[]."))

@@ -367,6 +367,32 @@ func (o OutboundOptions) TLS(host string) *tls.Config {
 	return c
 }
 
+// TLSAmong returns the settings for connections to any of some hosts. Its ServerName is "": who
+// dials sets it to the host, which the certificate must name.
+func (o OutboundOptions) TLSAmong(hosts []string) *tls.Config {
+	c := o.TLS("")
+	if c.VerifyConnection == nil {
+		return c
+	}
+	c.VerifyConnection = func(state tls.ConnectionState) error {
+		roots := o.Reload.Current().RootCAs
+		if state.ServerName != "" {
+			return verify(state, roots, state.ServerName)
+		}
+		err := errors.New("the server has no name to verify")
+		for _, host := range hosts { // crypto/tls tells only names, not addresses
+			if net.ParseIP(host) == nil {
+				continue
+			}
+			if err = verify(state, roots, host); err == nil {
+				return nil
+			}
+		}
+		return err
+	}
+	return c
+}
+
 // verify checks the certificate of an upstream as crypto/tls does.
 func verify(state tls.ConnectionState, roots *x509.CertPool, host string) error {
 	options := x509.VerifyOptions{Roots: roots, DNSName: host, Intermediates: x509.NewCertPool()}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -227,8 +228,8 @@ func TestFlagsWin(t *testing.T) {
 		t.Errorf("listeners %s %s", c.Listen, c.Admin.Listen)
 	}
 	want := config.Bases{"x": {Path: "/b", Engine: "embedded"}, "my-docs": {Path: "/c/My Docs/", Engine: "embedded"}}
-	if d := cmp.Diff(want, c.Knowledge); d != "" {
-		t.Error(d)
+	if !reflect.DeepEqual(want, c.Knowledge) {
+		t.Errorf("bases %+v, want %+v", c.Knowledge, want)
 	}
 }
 

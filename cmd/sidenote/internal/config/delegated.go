@@ -13,7 +13,7 @@ const (
 	mayUpstreams = "upstreams" // define upstreams
 	maySecrets   = "secrets"   // read secrets from the environment and from outside their folder
 	mayPaths     = "paths"     // have bases of documents outside their folder
-	mayStores    = "stores"    // have bases in vector stores of upstreams of other files
+	mayStores    = "stores"    // have bases in vector stores of upstreams of other files, and in engines
 	mayEmbed     = "embed"     // have bases whose texts are sent to the embedding service
 	mayTokens    = "tokens"    // map tokens to their tenants
 	mayAll       = "all"       // everything the main file may
@@ -97,11 +97,13 @@ func (c delegation) checkDelegatedBase(key string, name Name) {
 		if _, known := c.upstreams()[k.Upstream]; known && !own && !c.may(key, mayStores) {
 			c.forbidden(key+".upstream", mayStores, "upstream %q is not of this file", k.Upstream)
 		}
-	case k.Path == "":
+	case k.Remote() && !c.may(key, mayStores):
+		c.forbidden(key+".url", mayStores, "is not for an included file to name")
+	case k.Path == "" && !k.Remote():
 		if !c.granted(key, name) {
 			c.overstep(key, "knowledge: ["+string(name)+"]", "has no path, so it is the base of this name in the state folder")
 		}
-	case !c.may(key, mayPaths):
+	case k.Path != "" && !c.may(key, mayPaths):
 		if err := statWithin(c.Place(key).File, k.Path); errors.Is(err, errOutside) {
 			written := c.places[key+".path"].Text()
 			c.forbidden(key+".path", mayPaths, "%q %v", written, err)

@@ -97,7 +97,7 @@ func (c checker) checkEmbeddings() {
 	}
 	for _, name := range sortedKeys(c.Knowledge) {
 		key := "knowledge." + string(name) + ".embed"
-		if !c.Knowledge[name].Embed || c.Knowledge[name].Engine != EngineEmbedded {
+		if !c.Knowledge[name].Embed || c.Knowledge[name].Engine == EngineVectorStore {
 			continue
 		}
 		if !embeds(c.Config) {

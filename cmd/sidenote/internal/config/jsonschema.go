@@ -90,11 +90,14 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 	switch t {
 	case reflect.TypeFor[Secret]():
 		return ref("secret")
-	case reflect.TypeFor[RedisURL](), reflect.TypeFor[ProxyURL]():
+	case reflect.TypeFor[RedisURL](), reflect.TypeFor[ProxyURL](), reflect.TypeFor[Login]():
 		return object{"anyOf": []object{{"type": "string"}, ref("secret")}}
 	case reflect.TypeFor[Ports]():
 		one := b.value(key+"[]", t.Elem(), "")
 		return object{"anyOf": []object{one, ref("variable"), {"type": "array", "minItems": 1, "items": one}}}
+	case reflect.TypeFor[engineURLs]():
+		one := orVariable(text(`^(postgres|postgresql|https?)://`))
+		return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}
 	case reflect.TypeFor[Bases]():
 		return object{"anyOf": []object{text(`[/\\.~]`), b.mapOf(key, t)}}
 	case reflect.TypeFor[Filter]():

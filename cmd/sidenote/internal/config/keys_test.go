@@ -245,7 +245,7 @@ func TestPageHasEachKey(t *testing.T) {
 // leaves lists the keys with scalar values.
 func leaves(t reflect.Type, prefix string) (keys []string) {
 	switch t {
-	case reflect.TypeFor[config.Secret](), reflect.TypeFor[config.RedisURL](), reflect.TypeFor[config.ProxyURL]():
+	case reflect.TypeFor[config.Secret](), reflect.TypeFor[config.RedisURL](), reflect.TypeFor[config.ProxyURL](), reflect.TypeFor[config.Login]():
 		return nil
 	}
 	switch t.Kind() {

@@ -22,6 +22,8 @@ import (
 const (
 	EngineEmbedded    = "embedded"     // indexed in this process
 	EngineVectorStore = "vector_store" // a remote vector store
+	EnginePostgres    = "postgres"     // a database that others may share
+	EngineOpenSearch  = "opensearch"   // a search server that others may share
 )
 
 // What happens to the documents of a folder when most of its files are missing.
@@ -31,7 +33,7 @@ const (
 )
 
 // Knowledge is a knowledge base: a folder (or a file) of documents, a base that is filled over the
-// admin port, or a remote vector store.
+// admin port, a remote vector store, or a base in an engine that others share.
 type Knowledge struct {
 	Path    string `yaml:"path"` // in a file: relative to it; "": documents are in the state folder only
 	Include []glob `yaml:"include"`
@@ -57,9 +59,12 @@ type Knowledge struct {
 	// synonymsDefault; "" is none.
 	Synonyms string `yaml:"synonyms"`
 
-	Engine   string  `yaml:"engine" of:"embedded|vector_store"`
+	Engine   string  `yaml:"engine" of:"embedded|vector_store|postgres|opensearch"`
 	Upstream Name    `yaml:"upstream"` // of the vector store
 	ID       StoreID `yaml:"id"`       // of the vector store at the upstream
+
+	EngineServer `yaml:",inline"` // of Postgres and OpenSearch
+	Mapped       `yaml:",inline"`
 
 	MustExist bool `yaml:"-"` // a flag names the base without a path: the state folder must have it
 }
@@ -140,24 +145,12 @@ func (s *StoreID) UnmarshalText(text []byte) error {
 func (c checker) checkBases() {
 	for _, name := range sortedKeys(c.Knowledge) {
 		k, key := c.Knowledge[name], "knowledge."+string(name)
-		written := func(field string) bool { _, ok := c.places[key+"."+field]; return ok }
+		written := c.writtenKeys(key)
 		if m := c.places[key+".engine"]; written("engine") && m.Env == "" && m.Text() != k.Engine {
 			continue // reported as an unknown engine
 		}
-		var need []string
-		other, hint := []string{"upstream", "id"}, "; write engine: "+EngineVectorStore
-		if k.Path == "" && (!written("engine") || written("include") || written("exclude") || written("attributes") || written("attributes_from") || written("deletions")) && c.Place(key).Line > 0 {
-			need = []string{"path"} // a flag may have given it; a base without a path must say that it is one
-		}
-		if k.Engine == EngineVectorStore {
-			need, other, hint = []string{"upstream", "id"}, []string{"path", "include", "exclude", "attributes", "attributes_from", "deletions", "embed"}, ""
-		}
-		for _, field := range other {
-			if written(field) {
-				c.problem(key+"."+field, "does not go with engine %s%s", k.Engine, hint)
-			}
-		}
-		for _, field := range need {
+		c.checkEngineKeys(name)
+		for _, field := range c.neededKeys(name) {
 			if !written(field) {
 				c.problem(key+"."+field, "is missing")
 			}
@@ -165,8 +158,23 @@ func (c checker) checkBases() {
 		if k.Engine == EngineVectorStore {
 			known(c.Config, key+".upstream", "upstream", k.Upstream, c.upstreams())
 		}
+		c.checkEngine(name)
 		c.checkAttributes(name)
 	}
+}
+
+// neededKeys lists the keys that a base must have beside those of its engine's server.
+func (c checker) neededKeys(name Name) []string {
+	k, key := c.Knowledge[name], "knowledge."+string(name)
+	written := c.writtenKeys(key)
+	ofFolder := !written("engine") || slices.ContainsFunc([]string{"include", "exclude", "attributes", "attributes_from", "deletions"}, written)
+	switch {
+	case k.Engine == EngineVectorStore:
+		return []string{"upstream", "id"}
+	case k.Path == "" && ofFolder && k.source() == "" && c.Place(key).Line > 0:
+		return []string{"path"} // a flag may have given it; a base without a path must say that it is one
+	}
+	return nil
 }
 
 // checkAttributes refuses invalid attribute rules.

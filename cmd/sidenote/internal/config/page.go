@@ -93,6 +93,10 @@ func kind(t reflect.Type, tag reflect.StructTag) string {
 		return "secret"
 	case reflect.TypeFor[RedisURL](), reflect.TypeFor[ProxyURL]():
 		return "URL or secret"
+	case reflect.TypeFor[Login]():
+		return "text or secret"
+	case reflect.TypeFor[engineURLs]():
+		return "URL or list"
 	case reflect.TypeFor[Ports]():
 		return "address or list"
 	case reflect.TypeFor[filterAttributes](), reflect.TypeFor[metadata]():

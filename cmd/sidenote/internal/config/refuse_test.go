@@ -77,7 +77,7 @@ func TestRefused(t *testing.T) {
 		{"folder with a store", up + "knowledge: {a: {path: ./a, id: vs_1}}", "c.yaml:2:28: knowledge.a.id: does not go with engine embedded; write engine: vector_store"},
 		{"store of nobody", up + "knowledge: {a: {engine: vector_store, upstream: defualt, id: vs_1}}", `c.yaml:2:39: knowledge.a.upstream: no upstream is named "defualt"; did you mean default?`},
 		{"store's id", up + "knowledge: {a: {engine: vector_store, upstream: default, id: ../x}}", `c.yaml:2:62: knowledge.a.id: "../x" is not the id of a vector store; write it as in vs_68a1`},
-		{"engine", up + "knowledge: {a: {engine: vectorstore}}", `c.yaml:2:25: knowledge.a.engine: "vectorstore" is none of embedded, vector_store; did you mean vector_store?`},
+		{"engine", up + "knowledge: {a: {engine: vectorstore}}", `c.yaml:2:25: knowledge.a.engine: "vectorstore" is none of embedded, vector_store, postgres, opensearch; did you mean vector_store?`},
 		{"deletions of a store", up + "knowledge: {a: {engine: vector_store, upstream: default, id: vs_1, deletions: accept}}", "c.yaml:2:68: knowledge.a.deletions: does not go with engine vector_store"},
 		{"deletions without a folder", up + "knowledge: {a: {engine: embedded, deletions: accept}}", "c.yaml:2:13: knowledge.a.path: is missing"},
 		{"key's name twice", up + "tenants: {a: {keys: [{sha256: " + digest + ", name: ci}, {sha256: " + strings.Repeat("0", 63) + "1, name: ci}]}}", `c.yaml:2:183: tenants.a.keys[1].name: "ci" is the name of another key of this tenant`},

@@ -36,6 +36,7 @@ func Running(old, next *Config) *Config {
 		now, stays := next.Knowledge[name]
 		if stays {
 			k.RelevanceThreshold, k.Description = now.RelevanceThreshold, now.Description
+			k.Password, k.APIKey = replaced(k.Password, now.Password), replaced(k.APIKey, now.APIKey)
 		}
 		if stays || k.Engine != EngineEmbedded {
 			running.Knowledge[name] = k
@@ -54,7 +55,33 @@ func Running(old, next *Config) *Config {
 func comesOrGoes(name Name, old, next *Config) bool {
 	before, was := old.Knowledge[name]
 	after, is := next.Knowledge[name]
-	return was != is && before.Engine != EngineVectorStore && after.Engine != EngineVectorStore
+	return was != is && before.inProcess() && after.inProcess()
+}
+
+// inProcess reports whether a base, or the zero Knowledge, needs no connection.
+func (k Knowledge) inProcess() bool { return k.Engine == EngineEmbedded || k.Engine == "" }
+
+// replaced returns the secret of an engine that a running process uses: it reads the same file
+// again for each connection, but learns of another file only when it is restarted.
+func replaced(old, next Secret) Secret {
+	if old.Shown() == next.Shown() {
+		return next
+	}
+	return old
+}
+
+// follows reports whether a running process uses the new value of a changed key of a base that is
+// in both configurations.
+func follows(key string, before, after Knowledge) bool {
+	switch key {
+	case "relevance_threshold", "description": // part of the policies that search the base
+		return true
+	case "password":
+		return before.Password.Shown() == after.Password.Shown()
+	case "api_key":
+		return before.APIKey.Shown() == after.APIKey.Shown()
+	}
+	return false
 }
 
 // keep copies from old the values that need a restart.
@@ -77,10 +104,9 @@ func keep(key string, old, to reflect.Value) {
 func waits(key string, old, next *Config) bool {
 	if rest, found := strings.CutPrefix(key, "knowledge."); found {
 		name, rest, _ := strings.Cut(rest, ".")
-		_, was := old.Knowledge[Name(name)]
-		_, is := next.Knowledge[Name(name)]
-		policy := was && is && (rest == "relevance_threshold" || rest == "description") // part of the policies that search the base
-		return !policy && !comesOrGoes(Name(name), old, next)
+		before, was := old.Knowledge[Name(name)]
+		after, is := next.Knowledge[Name(name)]
+		return !(was && is && follows(rest, before, after)) && !comesOrGoes(Name(name), old, next)
 	}
 	// The tokens of the admin port were checked for the address in next.
 	return needsRestart(key) || strings.HasPrefix(key, "admin.") && old.Admin.Listen != next.Admin.Listen

@@ -27,9 +27,10 @@ func exampleSource(text string) config.Source {
 		"/etc/sidenote/tls.pem": string(pair.Cert), "/etc/sidenote/tls-key.pem": string(pair.Key), "/etc/sidenote/clients-ca.pem": authority,
 		"/etc/sidenote/gateway-ca.pem": authority, "/etc/sidenote/gateway.pem": string(pair.Cert), "/etc/sidenote/gateway-key.pem": string(pair.Key),
 		"e.yaml": text, "models.yaml": "date: 2026-11-28\nmodels: [{match: house, window: 1k}]", "/run/secrets/sidenote-admin": "secret\n", "/run/secrets/sidenote-search": "other\n", "/run/secrets/gateway": "secret\n",
-		"/etc/sidenote/redis-ca.pem": authority, "/etc/sidenote/ci-keys.json": publicKeys, "/run/secrets/sidenote-redis": "one " + strings.Repeat("A", 43) + "=\n",
+		"/etc/sidenote/redis-ca.pem": authority, "/etc/sidenote/ci-keys.json": publicKeys, "/etc/sidenote/engines-ca.pem": authority, "/etc/sidenote/engines.pem": string(pair.Cert), "/etc/sidenote/engines-key.pem": string(pair.Key), "/run/secrets/sidenote-postgres": "secret\n",
+		"/run/secrets/sidenote-redis": "one " + strings.Repeat("A", 43) + "=\n",
 	}.source("e.yaml")
-	src.Env = env(map[string]string{"OPENAI_API_KEY": "sk-x", "REDIS_URL": "rediss://:pw@redis.test"})
+	src.Env = env(map[string]string{"OPENAI_API_KEY": "sk-x", "REDIS_URL": "rediss://:pw@redis.test", "SEARCH_API_KEY": "secret"})
 	return src
 }
 
@@ -93,7 +94,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 
 // schema lists every key; the names in a map are "*".
 func schema(t reflect.Type, prefix string) []string {
-	if t == reflect.TypeFor[config.Secret]() || t == reflect.TypeFor[config.RedisURL]() || t == reflect.TypeFor[config.ProxyURL]() {
+	if t == reflect.TypeFor[config.Secret]() || t == reflect.TypeFor[config.RedisURL]() || t == reflect.TypeFor[config.ProxyURL]() || t == reflect.TypeFor[config.Login]() {
 		return nil // only one of its keys at a time
 	}
 	switch t.Kind() {
@@ -141,7 +142,7 @@ func paths(t *testing.T, text string) []spot {
 			for it := n.MapRange(); it.Next(); {
 				name := it.Key().String()
 				key := name
-				if slices.Contains([]string{"upstreams", "knowledge", "policies", "tenants", "identity.jwt", "tenants.*.jwt", "tenants.*.jwt.*", "prices.tiers"}, schema) {
+				if slices.Contains([]string{"upstreams", "knowledge", "policies", "tenants", "identity.jwt", "tenants.*.jwt", "tenants.*.jwt.*", "prices.tiers", "knowledge.*.columns.attribute_columns"}, schema) {
 					key = "*"
 				}
 				at, sub := strings.TrimPrefix(schema+"."+key, "."), path+"."+name

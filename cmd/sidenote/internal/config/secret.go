@@ -16,6 +16,7 @@ func (c loader) readSecrets(src Source) {
 	c.readUpstream(src, "upstream", &c.Upstream)
 	c.readRedis(src)
 	c.readEmbeddings(src)
+	c.readEngines(src)
 	for _, name := range sortedKeys(c.Upstreams) {
 		u := c.Upstreams[name]
 		c.readUpstream(src, "upstreams."+string(name), &u)

@@ -81,7 +81,7 @@ func readProxy(c loader, src Source, key string, u *Upstream) {
 	}
 }
 
-// expiredCertificates lists the certificates of upstreams and ports that are not valid at the
+// expiredCertificates lists the certificates of upstreams, engines and ports that are not valid at the
 // given time.
 func expiredCertificates(c *Config, now time.Time) (expired strictyaml.Problems) {
 	add := func(key string, pairs []tls.Certificate) {
@@ -97,6 +97,9 @@ func expiredCertificates(c *Config, now time.Time) (expired strictyaml.Problems)
 			key = "upstream.cert"
 		}
 		add(key, u.Dial.Certificates)
+	}
+	for name, k := range c.Knowledge {
+		add("knowledge."+string(name)+".tls.cert", k.reach.Certificates)
 	}
 	for key, pairs := range c.served {
 		add(key, pairs)
