@@ -73,7 +73,7 @@ func (e *engineURL) UnmarshalText(text []byte) error {
 	switch {
 	case mayLogin(u, err, text):
 		return errors.New("holds a user or password; write user, and password: {env: NAME} or {file: PATH}")
-	case err != nil || u.Hostname() == "":
+	case err != nil || u.Hostname() == "" || strings.Contains(u.Host, ","):
 		before, _, _ := strings.Cut(string(text), "?") // a parameter may hold a password
 		return fmt.Errorf("%q is not a URL of one server; write it as in postgres://db.internal:5432/docs or https://search.internal:9200, and several as a list", before)
 	}
