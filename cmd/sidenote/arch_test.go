@@ -34,9 +34,9 @@ var mayImport = map[string][]string{
 
 // mayNotImport removes engines and stores from mayImport: only cmd wires them.
 var mayNotImport = map[string][]string{
-	"rewrite": {"retrieval/knowledge", "retrieval/vectorstore", "retrieval/eval"},
-	"cache":   {"retrieval/knowledge", "retrieval/vectorstore", "retrieval/eval"},
-	"proxy":   {"retrieval/knowledge", "retrieval/vectorstore", "retrieval/eval", "cache/redis"},
+	"rewrite": {"retrieval/knowledge", "retrieval/vectorstore", "retrieval/engine", "retrieval/postgres", "retrieval/opensearch", "retrieval/eval"},
+	"cache":   {"retrieval/knowledge", "retrieval/vectorstore", "retrieval/engine", "retrieval/postgres", "retrieval/opensearch", "retrieval/eval"},
+	"proxy":   {"retrieval/knowledge", "retrieval/vectorstore", "retrieval/engine", "retrieval/postgres", "retrieval/opensearch", "retrieval/eval", "cache/redis"},
 }
 
 // onlyIn lists modules that only a few packages may import.
@@ -50,6 +50,7 @@ var onlyIn = map[string][]string{
 	"github.com/go-jose/":                  {"proxy/tenant", "proxy/tenant/tenanttest"},
 	"github.com/aymanbagabas/":             {"proxy/inspector"},
 	"github.com/fsnotify/":                 {"retrieval/knowledge/folder"},
+	"github.com/jackc/":                    {"retrieval/postgres", "retrieval/postgres/"},
 	"modernc.org/sqlite":                   {"retrieval/knowledge/store"},
 	"github.com/klippa-app/":               {"retrieval/knowledge/extract/pdf"},
 	"github.com/tetratelabs/":              {"retrieval/knowledge/extract/pdf"},

@@ -86,6 +86,9 @@ func (c *checkCmd) checked(a *app) (*config.Config, error) {
 			return nil, err
 		}
 	}
+	if err := checkEngineFilters(cfg); err != nil {
+		return nil, err
+	}
 	if name := config.Name(c.Tenant); name != "" {
 		if _, ok := cfg.Tenant(name); !ok {
 			return nil, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, someOf(config.Texts(cfg.TenantNames())))}
@@ -125,6 +128,7 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) strictyaml.Problems {
 	list := cfg.Expired(time.Now())
 	list = append(list, partialFailureWarnings(cfg)...)
 	list = append(list, embeddingWarnings(cfg)...)
+	list = append(list, cfg.PlainEngines()...)
 	list = append(list, unusedClaims(cfg)...)
 	list = append(list, unusedPrices(cfg)...)
 	list = append(list, unpricedHelpers(cfg)...)

@@ -57,7 +57,7 @@ func keylessHelpers(cfg *config.Config) (list strictyaml.Problems) {
 		return ok && !anyKey(cfg, name) && len(u.Dial.Certificates) == 0 && u.Dial.Socket == "" && !config.Loopback(u.BaseURL.Hostname())
 	}
 	const reason = "upstream %s has no api_key and is not on this machine, so it is asked without a key; callers' keys never go there"
-	if name := string(cfg.Embeddings.Upstream.Name); name != "" && len(config.Embedded(cfg)) > 0 && keyless(name) {
+	if name := string(cfg.Embeddings.Upstream.Name); name != "" && len(config.QuestionsEmbedded(cfg)) > 0 && keyless(name) {
 		key := "embeddings.upstream"
 		list = append(list, strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(reason, name)})
 	}
@@ -84,7 +84,7 @@ const mostFused = 1.5
 
 // thresholdsOfWords lists thresholds that only suit word scores, in policies with embedded bases.
 func thresholdsOfWords(cfg *config.Config) (list strictyaml.Problems) {
-	embedded := config.Texts(config.Embedded(cfg))
+	embedded := config.Texts(config.QuestionsEmbedded(cfg))
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		least := p.Rewrite.Search.ScoreThreshold

@@ -82,8 +82,13 @@ func printSummary(w io.Writer, cfg *config.Config) {
 		if k.Engine == config.EngineVectorStore {
 			what = fmt.Sprintf("vector store %s on %s", k.ID, k.Upstream)
 		}
+		if k.Remote() {
+			what = cfg.EngineText(name)
+		}
 		if to, _ := config.EmbeddingsUpstream(cfg); k.Embed {
 			what += fmt.Sprintf(", texts and questions go to %s for embeddings", to)
+		} else if k.Columns.Vector != "" {
+			what += fmt.Sprintf(", questions go to %s for embeddings", to)
 		}
 		if k.RelevanceThreshold > 0 {
 			what += fmt.Sprintf(", relevance of %v at least", float64(k.RelevanceThreshold))
@@ -91,7 +96,7 @@ func printSummary(w io.Writer, cfg *config.Config) {
 		fmt.Fprintf(w, "knowledge  %s: %s\n", name, what)
 	}
 	if to, ok := config.EmbeddingsUpstream(cfg); ok {
-		fmt.Fprintf(w, "embeddings %s of %s, for %s\n", cfg.Embeddings.Model, to, cmp.Or(strings.Join(config.Texts(config.Embedded(cfg)), " "), "no base"))
+		fmt.Fprintf(w, "embeddings %s of %s, for %s\n", cfg.Embeddings.Model, to, cmp.Or(strings.Join(config.Texts(config.QuestionsEmbedded(cfg)), " "), "no base"))
 	}
 	if cfg.ModelsFile.Path != "" {
 		fmt.Fprintf(w, "models     %s\n", cfg.ModelsFile)

@@ -29,7 +29,7 @@ func embeddingWarnings(cfg *config.Config) (list strictyaml.Problems) {
 		list = append(list, strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: reason})
 	}
 	switch embedded := len(config.Embedded(cfg)); {
-	case there && embedded == 0:
+	case there && len(config.QuestionsEmbedded(cfg)) == 0:
 		warn("embeddings", "no base says embed: true, so nothing is embedded")
 	case embedded > 0 && cfg.State.Path == config.StateMemory:
 		warn("state", "is in memory, so all that is embedded is sent again at each start")

@@ -30,6 +30,7 @@ type knowledgeCmd struct {
 	Get       getCmd       `cmd:"" help:"Print a document as it was cut."`
 	Put       putCmd       `cmd:"" help:"Write documents to a base that is read from no folder."`
 	Remove    removeCmd    `cmd:"" help:"Remove documents from a base."`
+	Init      initCmd      `cmd:"" help:"Create the tables or indexes of a base in Postgres or OpenSearch."`
 }
 
 // Help shows how knowledge is used.

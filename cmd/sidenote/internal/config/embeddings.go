@@ -118,10 +118,10 @@ func EmbeddingsUpstream(c *Config) (shown string, ok bool) {
 	return string(cmp.Or(c.Embeddings.Upstream.Name, defaultName)), embeds(c)
 }
 
-// Embedded lists the embedded bases, sorted by name.
+// Embedded lists the bases whose vectors are in the state folder, sorted by name.
 func Embedded(c *Config) (names []Name) {
 	for _, name := range sortedKeys(c.Knowledge) {
-		if c.Knowledge[name].Embed && embeds(c) {
+		if k := c.Knowledge[name]; k.Embed && !k.Remote() && embeds(c) {
 			names = append(names, name)
 		}
 	}

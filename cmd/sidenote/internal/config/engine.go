@@ -254,7 +254,7 @@ func (c *Config) Engines(name Name) []Name {
 }
 
 // QuestionsEmbedded lists the bases whose questions are sent to the embedding service, sorted by
-// name: those of Embedded, and tables and indexes with vectors.
+// name: those with embed, and tables and indexes with vectors.
 func QuestionsEmbedded(c *Config) (names []Name) {
 	for _, name := range sortedKeys(c.Knowledge) {
 		if k := c.Knowledge[name]; (k.Embed || k.Columns.Vector != "") && embeds(c) {
