@@ -158,7 +158,7 @@ func (c *Config) EngineConnection(name Name) engine.Connection {
 	}
 	var hosts []string
 	for _, u := range k.URL {
-		out.URL = append(out.URL, u.withoutTLS())
+		out.URL = append(out.URL, u.plain())
 		hosts = append(hosts, u.Hostname())
 	}
 	switch {

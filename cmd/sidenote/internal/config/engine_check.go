@@ -83,9 +83,11 @@ func (c checker) checkEngine(name Name) {
 	}
 	c.checkEngineURLs(key, k)
 	switch {
+	case k.Engine == EnginePostgres && !written("user"):
+		c.problem(key+".user", "is missing; it is the role that connects")
 	case written("password") && !written("user"):
 		c.problem(key+".user", "is missing; it is the user of password")
-	case written("user") && written("api_key"):
+	case k.Engine == EngineOpenSearch && written("user") && written("api_key"):
 		c.problem(key+".api_key", "takes the place of user and password; keep one")
 	case k.Engine == EngineOpenSearch && written("user") && !written("password"):
 		c.problem(key+".password", "is missing; it is the password of user")

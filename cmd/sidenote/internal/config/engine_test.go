@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	onPostgres   = "upstream: https://u.test\nknowledge: {a: {engine: postgres, url: 'postgres://db.test/docs'"
+	onPostgres   = "upstream: https://u.test\nknowledge: {a: {engine: postgres, user: u, url: 'postgres://db.test/docs'"
 	onOpenSearch = "upstream: https://u.test\nknowledge: {a: {engine: opensearch, url: 'https://s.test:9200'"
 	ofTable      = onPostgres + ", table: t, columns: {id: i, text: t"
 	ofIndex      = onOpenSearch + ", index: t, columns: {id: i, text: t"
@@ -40,15 +40,16 @@ func TestEngineKeysThatConflict(t *testing.T) {
 		{"upstream: https://u.test\nknowledge: {a: {path: a, url: 'postgres://db.test/docs'}}", "a.url: does not go with engine embedded; write engine: postgres or opensearch"},
 		{"upstream: https://u.test\nknowledge: {a: {path: a, table: t}}", "a.table: does not go with engine embedded; write engine: postgres"},
 		{"upstream: https://u.test\nknowledge: {a: {engine: vector_store, upstream: default, id: x, url: 'https://s.test'}}", "a.url: does not go with engine vector_store"},
-		{"upstream: https://u.test\nknowledge: {a: {engine: postgres}}", "a.url: is missing; write url: postgres://HOST:5432/DATABASE"},
+		{"upstream: https://u.test\nknowledge: {a: {engine: postgres, user: u}}", "a.url: is missing; write url: postgres://HOST:5432/DATABASE"},
 		{"upstream: https://u.test\nknowledge: {a: {engine: opensearch}}", "a.url: is missing; write url: https://HOST:9200"},
 		{onPostgres + ", include: ['*.md']}}", "a.path: is missing"},
-		{onPostgres + ", password: {file: pw}}}", "a.user: is missing; it is the user of password"},
+		{onOpenSearch + ", password: {file: pw}}}", "a.user: is missing; it is the user of password"},
+		{"upstream: https://u.test\nknowledge: {a: {engine: postgres, url: 'postgres://db.test/docs'}}", "a.user: is missing; it is the role that connects"},
 		{onOpenSearch + ", user: u}}", "a.password: is missing; it is the password of user"},
 		{onOpenSearch + ", user: u, password: {file: pw}, api_key: {file: pw}}}", "a.api_key: takes the place of user and password; keep one"},
-		{onPostgres + ", user: u, password: canary}}", "a.password: is a secret in plain text; write {env: NAME} or {file: PATH}"},
-		{onPostgres + ", user: u, password: {file: two}}}", "a.password: holds a line break or other control character"},
-		{onPostgres + ", user: u, password: {file: none}}}", `a.password.file: "none" cannot be read: file does not exist`},
+		{onPostgres + ", password: canary}}", "a.password: is a secret in plain text; write {env: NAME} or {file: PATH}"},
+		{onPostgres + ", password: {file: two}}}", "a.password: holds a line break or other control character"},
+		{onPostgres + ", password: {file: none}}}", `a.password.file: "none" cannot be read: file does not exist`},
 		{onPostgres + ", namespace: pg_docs}}", `a.namespace: "pg_docs" begins with pg_, which Postgres keeps for itself`},
 		{onPostgres + ", namespace: 'a\"b'}}", `a.namespace: "a\"b" is not a namespace; use a-z, 0-9, _ and -, a letter first, at most 40`},
 		{onPostgres + ", tenant_setting: role}}", `a.tenant_setting: "role" is not a setting of your own; write it as in app.tenant`},
@@ -113,11 +114,11 @@ func TestEngineURLsThatAreRefused(t *testing.T) {
 		"postgres://me:canary@db.test/docs":                  login,
 		"postgres://canary@db.test/docs":                     login,
 		"postgres://me:can%ary@db.test/docs":                 login,
-		"postgres://db.test/docs?password=canary":            `"postgres://db.test/docs" has the parameter password; there are application_name, sslmode, target_session_attrs`,
-		"postgres://db.test/docs?user=canary":                `"postgres://db.test/docs" has the parameter user; there are application_name, sslmode, target_session_attrs`,
-		"postgres://db.test/docs?sslmode=require":            `"postgres://db.test/docs" has an unknown sslmode; use verify-full or disable, and tls: {ca: FILE} for an authority of your own`,
+		"postgres://db.test/docs?password=canary":            `"postgres://db.test/docs" has the parameter password; the only one is sslmode`,
+		"postgres://db.test/docs?user=canary":                `"postgres://db.test/docs" has the parameter user; the only one is sslmode`,
+		"postgres://db.test/docs?sslmode=require":            `"postgres://db.test/docs" has an unknown sslmode; use verify-full, with tls: {ca: FILE} for an authority of your own, or disable`,
 		"postgres://db.test/docs?sslmode=disable&sslmode=":   `"postgres://db.test/docs" has the parameter sslmode twice`,
-		"postgres://db.test/docs?target_session_attrs=x":     `"postgres://db.test/docs" has an unknown target_session_attrs; use any or read-write or read-only or primary or standby or prefer-standby`,
+		"postgres://db.test/docs?target_session_attrs=any":   `"postgres://db.test/docs" has the parameter target_session_attrs; the only one is sslmode`,
 		"postgres://db.test/docs?a=%zz":                      `"postgres://db.test/docs" has a query behind it that is none`,
 		"postgres://db.test":                                 `"postgres://db.test" names no database; write it as in postgres://db.internal:5432/docs`,
 		"postgres://db.test/a/b":                             `"postgres://db.test/a/b" names no database; write it as in postgres://db.internal:5432/docs`,
@@ -130,8 +131,8 @@ func TestEngineURLsThatAreRefused(t *testing.T) {
 		"https://s.test:9200?pretty":                         `"https://s.test:9200" has a query behind it; only scheme, host and path are used`,
 		"postgres://a.test/docs', 'postgres://b.test/others": "differs from the first URL in more than host and port, and they are tried in turn for the same",
 	} {
-		_, err := loadEngine("upstream: https://u.test\nknowledge: {a: {engine: postgres, url: ['" + url + "']}}")
-		if got := fmt.Sprint(err); !strings.HasPrefix(got, "c.yaml:2:41: knowledge.a.url[0]: "+want) && !strings.Contains(got, "knowledge.a.url[1]: "+want) || strings.Contains(got, "canary") {
+		_, err := loadEngine("upstream: https://u.test\nknowledge: {a: {engine: postgres, user: u, url: ['" + url + "']}}")
+		if got := fmt.Sprint(err); !strings.HasPrefix(got, "c.yaml:2:50: knowledge.a.url[0]: "+want) && !strings.Contains(got, "knowledge.a.url[1]: "+want) || strings.Contains(got, "canary") {
 			t.Errorf("%s:\ngot  %s\nwant %s", url, got, want)
 		}
 	}
@@ -142,14 +143,14 @@ func TestEngineURLsThatAreRefused(t *testing.T) {
 
 // A connection has the defaults and what is configured; its URLs hold only what the engine gets.
 func TestEngineConnection(t *testing.T) {
-	cfg, err := loadEngine(strings.Replace(onPostgres, "'postgres://db.test/docs'", "['postgresql://db1.test:5433/docs?sslmode=verify-full&application_name=x', 'postgres://db2.test/docs?sslmode=verify-full&application_name=x']", 1) +
-		", user: u, password: {file: pw}, connections: 9, timeout: 3s, namespace: team, tenant_setting: app.tenant}, b: {engine: opensearch, url: 'http://localhost:9200', api_key: {env: KEY}}, c: {engine: embedded}}")
+	cfg, err := loadEngine(strings.Replace(onPostgres, "'postgres://db.test/docs'", "['postgresql://db1.test:5433/docs?sslmode=verify-full', 'postgres://db2.test/docs?sslmode=verify-full']", 1) +
+		", password: {file: pw}, connections: 9, timeout: 3s, namespace: team, tenant_setting: app.tenant}, b: {engine: opensearch, url: 'http://localhost:9200', api_key: {env: KEY}}, c: {engine: embedded}}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := cfg.EngineConnection("a")
 	urls := fmt.Sprint(a.URL[0], " ", a.URL[1])
-	if urls != "postgres://db1.test:5433/docs?application_name=x postgres://db2.test/docs?application_name=x" {
+	if urls != "postgres://db1.test:5433/docs postgres://db2.test/docs" {
 		t.Errorf("URLs %s", urls)
 	}
 	if a.User != "u" || a.Password() != "canary" || a.APIKey != nil || a.Most != 9 || a.Timeout != 3*time.Second || a.TenantAs != "app.tenant" || a.Namespace != "team" || a.Dial == nil {
@@ -175,7 +176,7 @@ func TestPostgresUsesTLSBeyondThisMachine(t *testing.T) {
 		"postgres://db.test/d'": true, "postgres://db.test/d?sslmode=disable'": false, "postgres://db.test/d?sslmode=verify-full'": true,
 		"postgres://127.0.0.1/d'": false, "postgres://[::1]/d'": false, "postgres://localhost/d?sslmode=verify-full'": true, "postgres://localhost/d', tls: {server_name: x.test}": true,
 	} {
-		cfg, err := loadEngine("upstream: https://u.test\nknowledge: {a: {engine: postgres, url: '" + rest + "}}")
+		cfg, err := loadEngine("upstream: https://u.test\nknowledge: {a: {engine: postgres, user: u, url: '" + rest + "}}")
 		if err != nil {
 			t.Fatalf("%s: %v", rest, err)
 		}
@@ -239,7 +240,7 @@ func TestEngineMapping(t *testing.T) {
 // A password in a file is read for each connection. While the file is missing or empty, the last
 // good one is used.
 func TestEnginePasswordIsReadAgain(t *testing.T) {
-	files := disk{"c.yaml": onPostgres + ", user: u, password: {file: pw}}}", "pw": "one\n"}
+	files := disk{"c.yaml": onPostgres + ", password: {file: pw}}}", "pw": "one\n"}
 	cfg, err := config.Load(files.source("c.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +260,7 @@ func TestEnginePasswordIsReadAgain(t *testing.T) {
 
 // A new password in the same file needs no restart; another file, URL or base does.
 func TestEngineChangesThatNeedARestart(t *testing.T) {
-	const old = onPostgres + ", user: u, password: {file: pw}}}"
+	const old = onPostgres + ", password: {file: pw}}}"
 	load := func(text, password string) *config.Config {
 		cfg, err := config.Load(disk{"c.yaml": text, "pw": password, "other": password}.source("c.yaml"))
 		if err != nil {
@@ -292,11 +293,11 @@ func TestEngineChangesThatNeedARestart(t *testing.T) {
 // An included file names engines only with permission.
 func TestEnginesOfIncludedFiles(t *testing.T) {
 	for may, want := range map[string]string{
-		"":                "team.yaml:1:35: knowledge.a.url: is not for an included file to name; c.yaml:2:11 can allow it, as in {path: team.yaml, may: [stores]}",
+		"":                "team.yaml:1:44: knowledge.a.url: is not for an included file to name; c.yaml:2:11 can allow it, as in {path: team.yaml, may: [stores]}",
 		", may: [stores]": "<nil>",
 	} {
 		_, err := config.Load(disk{
-			"c.yaml": "upstream: https://u.test\ninclude: [{path: team.yaml" + may + "}]", "team.yaml": "knowledge: {a: {engine: postgres, url: 'postgres://db.test/docs'}}",
+			"c.yaml": "upstream: https://u.test\ninclude: [{path: team.yaml" + may + "}]", "team.yaml": "knowledge: {a: {engine: postgres, user: u, url: 'postgres://db.test/docs'}}",
 		}.source("c.yaml"))
 		if fmt.Sprint(err) != want {
 			t.Errorf("%s:\ngot  %v\nwant %s", may, err, want)

@@ -105,17 +105,7 @@ func (e *engineURL) UnmarshalText(text []byte) error {
 	return err
 }
 
-// postgresParameters are the parameters that a Postgres URL may have, with their values; nil for
-// any text.
-func postgresParameters() map[string][]string {
-	return map[string][]string{
-		sslMode:                {sslVerify, sslDisable},
-		"target_session_attrs": {"any", "read-write", "read-only", "primary", "standby", "prefer-standby"},
-		"application_name":     nil,
-	}
-}
-
-// checkPostgres refuses a URL without a database, or with unknown parameters.
+// checkPostgres refuses a URL without a database, or with parameters other than sslmode.
 func checkPostgres(u *url.URL, shown string) error {
 	database := strings.TrimPrefix(u.Path, "/")
 	if database == "" || strings.Contains(database, "/") {
@@ -125,29 +115,17 @@ func checkPostgres(u *url.URL, shown string) error {
 	if err != nil {
 		return fmt.Errorf("%q has a query behind it that is none", shown)
 	}
-	allowed := postgresParameters()
 	for _, name := range sortedTexts(query) {
-		values, known := allowed[name]
-		switch {
-		case !known:
-			return fmt.Errorf("%q has the parameter %s; there are %s", shown, name, strings.Join(sortedTexts(allowed), ", "))
+		switch value := query.Get(name); {
+		case name != sslMode:
+			return fmt.Errorf("%q has the parameter %s; the only one is %s", shown, name, sslMode)
 		case len(query[name]) > 1:
 			return fmt.Errorf("%q has the parameter %s twice", shown, name)
-		case values == nil && strings.ContainsFunc(query.Get(name), control):
-			return fmt.Errorf("%q has the parameter %s with a control character", shown, name)
-		case values != nil && !slices.Contains(values, query.Get(name)):
-			return fmt.Errorf("%q has an unknown %s; use %s%s", shown, name, strings.Join(values, " or "), sslHint(name))
+		case value != sslVerify && value != sslDisable:
+			return fmt.Errorf("%q has an unknown %s; use %s, with tls: {ca: FILE} for an authority of your own, or %s", shown, name, sslVerify, sslDisable)
 		}
 	}
 	return nil
-}
-
-// sslHint says what takes the place of the other values of sslmode.
-func sslHint(parameter string) string {
-	if parameter != sslMode {
-		return ""
-	}
-	return ", and tls: {ca: FILE} for an authority of your own"
 }
 
 func sortedTexts[V any](m map[string]V) []string {
@@ -167,12 +145,10 @@ func (e engineURL) MarshalText() ([]byte, error) {
 	return []byte(e.String()), nil
 }
 
-// withoutTLS returns the URL without the parameter that says whether TLS is used.
-func (e engineURL) withoutTLS() *url.URL {
+// plain returns the URL without the parameter that says whether TLS is used.
+func (e engineURL) plain() *url.URL {
 	u := *e.URL
-	query := u.Query()
-	query.Del(sslMode)
-	u.RawQuery = query.Encode()
+	u.RawQuery, u.ForceQuery = "", false
 	return &u
 }
 

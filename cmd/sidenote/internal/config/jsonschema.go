@@ -96,7 +96,7 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 		one := b.value(key+"[]", t.Elem(), "")
 		return object{"anyOf": []object{one, ref("variable"), {"type": "array", "minItems": 1, "items": one}}}
 	case reflect.TypeFor[engineURLs]():
-		one := orVariable(text(`^(postgres|postgresql|https?)://`))
+		one := orVariable(text(`://`))
 		return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}
 	case reflect.TypeFor[Bases]():
 		return object{"anyOf": []object{text(`[/\\.~]`), b.mapOf(key, t)}}

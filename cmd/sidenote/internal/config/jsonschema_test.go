@@ -111,6 +111,8 @@ func TestSchemaTakesEachForm(t *testing.T) {
 		"upstream: http://u.test\npolicies: {default: {mode: staged, stages: careful}, b: {stages: {chain: {env: CHAIN, default: brief}}}, c: {stages: [{name: a, user_prompt_template: '{{QUESTION}}', temperature: '.5', max_tokens: 1k}]}}",
 		"upstream: http://u.test\nshutdown_delay: 0\nexplain: 5\ntimeouts: {idle: 1.5s}", "upstream: http://u.test\ninclude: [{path: 'x/*.yaml', optional: true}]",
 		"upstream: http://u.test\nknowledge: {1: ./a, b: {engine: embedded, relevance_threshold: .5}, c: {path: ~/c, attributes: {a: 1, b: [x]}}}",
+		"upstream: http://u.test\nknowledge: {a: {engine: postgres, user: u, url: postgresql://h.test/d}, b: {engine: postgres, user: {env: U}, url: [postgres://h.test/d, {env: V, default: postgres://i.test/d}]}}",
+		"upstream: http://u.test\nknowledge: {a: {engine: opensearch, user: {file: u}, password: {env: P}, url: {env: V, default: HTTPS://h.test}, index: i, columns: {id: 1, text: t, attribute_columns: {a: b}, ttl: 5m}}}",
 		"upstream: http://u.test\nknowledge: ./docs", "upstream: http://u.test\nknowledge: ~/notes",
 	} {
 		if err := loadJsonschema(text); err != nil {
