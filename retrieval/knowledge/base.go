@@ -464,9 +464,9 @@ func (e extent) weighWholes(terms []bm25.Term, hits []bm25.Hit) {
 	var spans []bm25.Span
 	var best []int // by span: its first hit
 	for i := range hits {
-		s := e.content.segments.Span(hits[i].Ref)
+		s := e.span(hits[i].Ref)
 		switch {
-		case s.End-s.First == 1:
+		case s.Len() == 1:
 		case slices.Contains(spans, s):
 			hits[i].Score *= furtherChunk
 		default:

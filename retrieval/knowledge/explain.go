@@ -53,6 +53,12 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 	if err != nil {
 		return err
 	}
+	return e.explainFound(ctx, terms, &found, allowed, told)
+}
+
+// explainFound explains the hits of a search for terms.
+func (e extent) explainFound(ctx context.Context, terms []bm25.Term, found *found, allowed []bm25.Bitmap, told *retrieval.Explained) error {
+	x := e.content.index
 	var searched []searchedTerm
 	for _, t := range measure(x, terms, nil).terms {
 		term := retrieval.ExplainedTerm{Text: t.text}
@@ -83,12 +89,12 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 	}
 	for i, h := range found.hits {
 		by := found.by(i)
-		source, err := e.content.source(h.Ref)
+		base, doc, chunk, err := e.identify(h.Ref)
 		if err != nil {
 			return err
 		}
 		found := retrieval.ExplainedHit{
-			Knowledge: e.of(h.Ref).id, Doc: source.Doc, Chunk: source.Chunk, Terms: shares[h.Ref], Document: by.words,
+			Knowledge: base, Doc: doc, Chunk: chunk, Terms: shares[h.Ref], Document: by.words,
 			Arm: by.arm, Words: by.words, Cosine: by.cosine, Weight: by.weight,
 		}
 		for _, t := range found.Terms {
@@ -101,6 +107,16 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		told.Hits = append(told.Hits, found)
 	}
 	return nil
+}
+
+// identify returns the base of a text, its document and its place there.
+func (e extent) identify(ref bm25.Ref) (base, doc string, chunk int, err error) {
+	if e.part != nil {
+		c := e.part.candidate(ref)
+		return e.part.bases[c.Base].ID, c.Doc, c.Ordinal, nil
+	}
+	source, err := e.content.source(ref)
+	return e.of(ref).id, source.Doc, source.Chunk, err
 }
 
 // joined returns what is searched for a word, which comes first if texts have it.

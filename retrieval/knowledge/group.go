@@ -260,6 +260,8 @@ type extent struct {
 	recent  *index.RecentTexts
 	rooms   *sync.Pool // of *[leastHits]bm25.Hit, buffers for hits; may be nil
 
+	part *part // of bases in an engine elsewhere, see Rank; nil for embedded ones
+
 	vectorsOnly bool // see Group.VectorsOnly
 }
 
@@ -302,8 +304,24 @@ func beside(holders []baseSnapshot) extent {
 // of returns the base that contains a text.
 func (e extent) of(ref bm25.Ref) baseSnapshot { return e.holders[e.base(ref)] }
 
+// several reports whether the extent has several bases.
+func (e extent) several() bool {
+	return len(e.holders) > 1 || e.part != nil && len(e.part.bases) > 1
+}
+
+// span returns the texts of the document that contains a text.
+func (e extent) span(ref bm25.Ref) bm25.Span {
+	if e.part != nil {
+		return e.part.spans[ref.Segment][ref.Text]
+	}
+	return e.content.segments.Span(ref)
+}
+
 // base returns the number of the base that contains a text.
 func (e extent) base(ref bm25.Ref) int {
+	if e.part != nil {
+		return ref.Segment
+	}
 	if len(e.holders) <= 1 {
 		return 0
 	}

@@ -119,18 +119,23 @@ func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *pendingVec
 		f.why = retrieval.EmbedReasonOf(err)
 		return f, retrieval.StageEmbed, nil
 	}
+	return e.admitted(terms, asked, words, hits, k), "", nil
+}
+
+// admitted returns the best k of fused hits, with the floor that tells which are answers. words are
+// the hits by words.
+func (e extent) admitted(terms []bm25.Term, asked *pendingVector, words []bm25.Hit, hits []fusedHit, k int) found {
 	n := min(len(hits), k)
-	counted := words
 	if asked.weight == 1 {
-		counted = nil
+		words = nil
 	}
 	f := found{hits: make([]bm25.Hit, n), arms: make([]hitScores, n)}
-	f.floor = e.floor.admit(e, terms, counted, hits, func(ref bm25.Ref) float64 { return e.trust(asked, ref) })
+	f.floor = e.floor.admit(e, terms, words, hits, func(ref bm25.Ref) float64 { return e.trust(asked, ref) })
 	for i := range f.hits {
 		h := &hits[i]
 		f.hits[i], f.arms[i] = bm25.Hit{Ref: h.Ref, Score: h.score}, hitScores{h.arm(), h.words, h.cosine, h.weight}
 	}
-	return f, "", nil
+	return f
 }
 
 // fused waits for the vector of the question and fuses the hits by vector with the hits by words.
@@ -158,22 +163,28 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *pendingVecto
 			}
 			return x.Cosine(q, dense.Ref(ref))
 		})
-		if err != nil {
-			return err
+		if err == nil {
+			hits = e.fuse(asked, hits, vectors, texts)
 		}
-		for i := range hits {
-			hits[i].weight = e.weight(asked, hits[i].Ref)
-		}
-		hits = slices.DeleteFunc(hits, func(h fusedHit) bool { return h.words == 0 && h.weight == 0 })
-		if asked.fusion == retrieval.FusionRanks {
-			fuseRanks(hits)
-		} else {
-			fuseScores(hits, vectors, texts)
-		}
-		return nil
+		return err
 	})
 	e.tellOfVectors(err)
 	return hits, err
+}
+
+// fuse computes the fused scores of merged hits, and sorts them. texts is the number of texts that
+// were searched.
+func (e extent) fuse(asked *pendingVector, hits []fusedHit, vectors []dense.Hit, texts int) []fusedHit {
+	for i := range hits {
+		hits[i].weight = e.weight(asked, hits[i].Ref)
+	}
+	hits = slices.DeleteFunc(hits, func(h fusedHit) bool { return h.words == 0 && h.weight == 0 })
+	if asked.fusion == retrieval.FusionRanks {
+		fuseRanks(hits)
+	} else {
+		fuseScores(hits, vectors, texts)
+	}
+	return hits
 }
 
 // weight returns the weight of the cosine of a text: that of the policy, or as measured for its
@@ -181,6 +192,9 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *pendingVecto
 func (e extent) weight(asked *pendingVector, ref bm25.Ref) float64 {
 	if asked.weight > 0 {
 		return asked.weight
+	}
+	if e.part != nil {
+		return e.part.bases[ref.Segment].denseWeight()
 	}
 	weight, _ := e.of(ref).content.DenseWeight()
 	return weight
@@ -305,15 +319,23 @@ func calibrate(ctx context.Context, x *bm25.Index) (floor, error) {
 
 // floorOf returns the floor of a base of n texts, given the scores of random questions.
 func floorOf(noise []float64, n int) floor {
+	return floor{noise: cappedNoise(measuredNoise(noise), n)}
+}
+
+// measuredNoise returns the noise that the scores of random questions show, 0 for none.
+func measuredNoise(noise []float64) float64 {
 	if len(noise) == 0 {
-		return floor{}
+		return 0
 	}
 	slices.Sort(noise)
-	// Up to some thousand texts the cap decides; it was fitted to bases of 14 to 120 chunks of
-	// manuals.
+	return noisePart * noise[len(noise)*noiseRank/noiseQueries]
+}
+
+// cappedNoise returns the noise of a base of n texts. Up to some thousand texts the cap decides; it
+// was fitted to bases of 14 to 120 chunks of manuals.
+func cappedNoise(measured float64, n int) float64 {
 	texts := float64(n)
-	most := 0.34 * math.Pow(texts, 0.2) * min(1, texts/fewTexts)
-	return floor{noise: min(most, noisePart*noise[len(noise)*noiseRank/noiseQueries])}
+	return min(measured, 0.34*math.Pow(texts, 0.2)*min(1, texts/fewTexts))
 }
 
 // of returns the least score of an answer to the question, on the scale of the extent's scores. If
@@ -559,7 +581,7 @@ func (q *measured) within(e extent, base int) {
 	}
 	q.base = base + 1
 	for i := range q.terms {
-		if t := &q.terms[i]; len(e.holders) > 1 {
+		if t := &q.terms[i]; e.several() {
 			was := t.known || t.elsewhere
 			t.known = t.any(func(term string) bool { return e.knows(base, term) })
 			t.elsewhere = was && !t.known
@@ -570,7 +592,7 @@ func (q *measured) within(e extent, base int) {
 
 // knows reports whether a text of a base has a term.
 func (e extent) knows(base int, term string) bool {
-	return e.content.index.ContainsIn(term, func(segment int) bool { return e.joint.Base(bm25.Ref{Segment: segment}) == base })
+	return e.content.index.ContainsIn(term, func(segment int) bool { return e.base(bm25.Ref{Segment: segment}) == base })
 }
 
 // unknownWeight returns the fraction of its weight with which a word counts that no text has. Such

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -57,23 +58,37 @@ const (
 // Trials returns trials from the texts in segments: always the same for the same texts, and nearly
 // the same after a small change; nil if there are too few. It stops at the first damaged text.
 func Trials(segments index.Segments) (trials []Trial) {
-	asked := map[string]bool{}
 	_ = bm25.GuardMapped(func() error { // whoever reads the texts next reports damage
-		for _, ref := range segments.Sample(2 * mostTrials) {
-			source, err := segments.Source(ref)
-			if err != nil || len(trials) == mostTrials {
-				return err
+		trials = TrialsFrom(func(yield func(retrieval.Source) bool) {
+			for _, ref := range segments.Sample(sampledTrials) {
+				source, err := segments.Source(ref)
+				if err != nil || !yield(source) {
+					return
+				}
 			}
-			sentence := middleSentence(source.Text)
-			if sentence == "" || asked[sentence] {
-				continue
-			}
-			asked[sentence] = true
-			rest := index.Passage(source.Name, source.Section, strings.Replace(source.Text, sentence, " ", 1))
-			trials = append(trials, Trial{retrieval.Fold(inOtherWords(sentence, rest)), rest})
-		}
+		})
 		return nil
 	})
+	return trials
+}
+
+// sampledTrials is how many texts are sampled for trials: not every text makes one.
+const sampledTrials = 2 * mostTrials
+
+// TrialsFrom returns trials from the names, sections and texts of sources; nil if there are too few.
+func TrialsFrom(sources iter.Seq[retrieval.Source]) (trials []Trial) {
+	asked := map[string]bool{}
+	for source := range sources {
+		sentence := middleSentence(source.Text)
+		if sentence == "" || asked[sentence] {
+			continue
+		}
+		asked[sentence] = true
+		rest := index.Passage(source.Name, source.Section, strings.Replace(source.Text, sentence, " ", 1))
+		if trials = append(trials, Trial{retrieval.Fold(inOtherWords(sentence, rest)), rest}); len(trials) == mostTrials {
+			break
+		}
+	}
 	if len(trials) < leastTrials {
 		return nil
 	}
@@ -81,8 +96,10 @@ func Trials(segments index.Segments) (trials []Trial) {
 }
 
 // TrialTexts returns the texts to embed for Trials: all questions, then all passages.
-func TrialTexts(segments index.Segments) []string {
-	trials := Trials(segments)
+func TrialTexts(segments index.Segments) []string { return TextsOf(Trials(segments)) }
+
+// TextsOf returns the texts to embed for trials: all questions, then all passages.
+func TextsOf(trials []Trial) []string {
 	texts := make([]string, 2*len(trials))
 	for i, t := range trials {
 		texts[i], texts[len(trials)+i] = t.Question, t.Passage

@@ -56,14 +56,11 @@ type RemoteOptions struct {
 // followed.
 type Remote struct {
 	HTTP *http.Client // sends the calls; its Transport limits the connections
+	*Guard
 
-	base    string
-	key     func() string
-	most    int // maximum bytes of an answer
-	breaker *breaker
-	stop    context.CancelFunc // stops the probes
-	calls   chan struct{}      // holds a token for each running call
-	waiting chan struct{}      // and for each waiting or running one
+	base string
+	key  func() string
+	most int // maximum bytes of an answer
 }
 
 // NewRemote returns a Remote. Call Close when done with it.
@@ -71,7 +68,7 @@ func NewRemote(o RemoteOptions) *Remote {
 	calls := cmp.Or(o.Calls, MaxCalls)
 	c := &Remote{
 		base: o.BaseURL, key: o.Key, most: cmp.Or(o.MaxAnswer, maxBody),
-		calls: make(chan struct{}, calls), waiting: make(chan struct{}, calls-MaxCalls+MaxWaiting),
+		Guard: NewGuard(GuardOptions{Probe: o.Probe, OnHang: o.OnHang, HangAfter: o.HangAfter, Calls: calls}),
 	}
 	if c.key == nil {
 		c.key = func() string { return "" }
@@ -88,18 +85,6 @@ func NewRemote(o RemoteOptions) *Remote {
 			MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	c.stop = stop
-	c.breaker = &breaker{
-		ctx:   ctx,
-		least: max(longFailing, o.HangAfter),
-		probe: o.Probe,
-		silent: func() {
-			if o.OnHang != nil {
-				o.OnHang(plain(context.DeadlineExceeded))
-			}
-		},
 	}
 	return c
 }
@@ -118,12 +103,9 @@ func dial(open func(context.Context, string, string) (net.Conn, error)) func(con
 
 // Close stops the probes and closes idle connections.
 func (c *Remote) Close() {
-	c.breaker.close(c.stop)
+	c.Guard.Close()
 	c.HTTP.CloseIdleConnections()
 }
-
-// Skips reports whether calls are skipped because the service does not answer.
-func (c *Remote) Skips() bool { return c.breaker.isOpen() }
 
 // Ask is Call without the call limits and the breaker, for rare requests such as the state of a
 // service.

@@ -55,6 +55,7 @@ type Index struct {
 	usual   float64 // average frequency of a term in a text that contains it
 	known   retrieval.Recent[termStats]
 	scratch sync.Pool // *scratch
+	corpus  *corpus   // of a part, see NewPart; nil if all texts are here
 }
 
 // A view is a segment as part of an Index.
@@ -313,6 +314,10 @@ func learn(x *Index, term string, earlier *termStats, change *Change) *termStats
 		}
 		k.texts += int(e.texts)
 		k.total += uint64(e.total)
+	}
+	if x.corpus != nil {
+		t := x.corpus.find(term)
+		k.texts, k.total = t.Texts, t.Total
 	}
 	k.idf = idf(x.texts, k.texts)
 	k.weight = k.idf * x.repetition(k)

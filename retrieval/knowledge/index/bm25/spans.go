@@ -9,7 +9,34 @@ import (
 
 // A Span is a range of texts of a segment, such as those of one document, from First to End
 // (exclusive).
-type Span struct{ Segment, First, End int }
+type Span struct {
+	Segment, First, End int
+	// Texts and Lengths, in a part, are the number and the total length of the texts of the document,
+	// of which the range may hold only some; 0: it holds all.
+	Texts   int
+	Lengths uint64
+}
+
+// Len returns the number of texts of the document.
+func (s *Span) Len() int {
+	if s.Texts > 0 {
+		return s.Texts
+	}
+	return s.End - s.First
+}
+
+// spanNorm returns the norm of a text of the average length of a span.
+func (x *Index) spanNorm(s *Span) float32 {
+	n := float64(s.Len())
+	if s.Texts > 0 {
+		return float32(k1 * (1 - b + b*float64(s.Lengths)/n/max(1, x.average)))
+	}
+	sum := 0.0
+	for _, norm := range x.views[s.Segment].norms[s.First:s.End] {
+		sum += float64(norm) // norms are linear in length
+	}
+	return float32(sum / n)
+}
 
 // scope is how much the length of a span reduces its score. A term with frequency f in its n texts
 // counts as if one text had it f/n^scope times. At 1 a long document is judged by its average
@@ -25,11 +52,7 @@ func (x *Index) Spans(terms []Term, spans []Span) []float64 {
 	defer runtime.KeepAlive(x)
 	asked := make([]span, len(spans))
 	for i, s := range spans {
-		sum, n := 0.0, float64(s.End-s.First)
-		for _, norm := range x.views[s.Segment].norms[s.First:s.End] {
-			sum += float64(norm) // norms are linear in length
-		}
-		asked[i] = span{Span: s, place: i, norm: float32(sum / n), share: float32(math.Pow(n, -scope))}
+		asked[i] = span{Span: s, place: i, norm: x.spanNorm(&s), share: float32(math.Pow(float64(s.Len()), -scope))}
 	}
 	slices.SortFunc(asked, func(a, b span) int { return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.First, b.First)) })
 	for _, t := range x.weigh(terms, nil, nil) {

@@ -105,6 +105,9 @@ func (x *Index) Texts(term string) int { return x.look(term, nil).texts }
 
 // ContainsIn reports whether a live text in one of some segments contains a term.
 func (x *Index) ContainsIn(term string, segments func(segment int) bool) bool {
+	if x.corpus != nil {
+		return x.corpus.find(term).within(segments)
+	}
 	for i, in := range x.look(term, nil).in {
 		if in.texts > 0 && segments(i) {
 			return true
