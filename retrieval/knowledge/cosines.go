@@ -99,14 +99,20 @@ func (e extent) measureCosines(ctx context.Context, probes [][]float32) (f cosin
 			near = append(near, cosine)
 		}
 	}
+	return cosinesOf(noise, near), nil
+}
+
+// cosinesOf returns the floor for the cosines of probes and of similar passages; zero if they do not
+// differ enough.
+func cosinesOf(noise, near []float64) (f cosineFloor) {
 	if len(noise) == 0 || len(near) == 0 {
-		return f, nil
+		return f
 	}
 	low, high := median(noise), median(near)
 	if high-low < leastSpread {
-		return f, nil
+		return f
 	}
-	return cosineFloor{noise: low, answer: low + answerShare*(high-low)}, nil
+	return cosineFloor{noise: low, answer: low + answerShare*(high-low)}
 }
 
 // nearest returns the cosine of the most similar text in another document.

@@ -820,3 +820,29 @@ func sortFused(hits []fusedHit) {
 			cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Text, b.Text))
 	})
 }
+
+// QuestionVector returns the vector of a question with its previous turns.
+func QuestionVector(ctx context.Context, from Questions, q *retrieval.Query) ([]float32, error) {
+	type answer struct {
+		vector []float32
+		err    error
+	}
+	came := make(chan answer, 1) // buffered: nobody may wait for a late vector
+	tenant, text := q.Tenant, wholeQuestion(q)
+	go func() {
+		var a answer
+		defer func() {
+			if value := recover(); value != nil {
+				a.err = fmt.Errorf("panic: %v", value)
+			}
+			came <- a
+		}()
+		a.vector, a.err = from.Question(ctx, tenant, text)
+	}()
+	select {
+	case a := <-came:
+		return a.vector, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the vector of the question is late: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/chunk"
+)
+
+// Limits of what an engine returns, in bytes.
+const (
+	mostLabel      = 200
+	mostText       = 64 << 10
+	mostAttributes = 4 << 10 // passed on to tell versions; filters see all
+)
+
+// source returns a chunk as a source. Everything from an engine is untrusted: others may write there.
+func (e *Engine) source(base string, c *Chunk, encoding string) retrieval.Source {
+	src := retrieval.Source{
+		Type: "rag", Knowledge: base, Doc: c.Doc, Chunk: c.Ordinal, Name: cmp.Or(label(c.Name), label(c.Doc)), Section: label(c.Section),
+		Text: e.text(base, c.Text), Before: e.text(base, c.Before), After: e.text(base, c.After),
+	}
+	if src.Text == c.Text { // otherwise it was neutralised here, and its tokens were not counted
+		src.Tokens = TokensBy(c.Tokens, chunk.CounterName(e.options.Version, encoding))
+	}
+	if len(c.Sketch) == retrieval.SketchBytes {
+		src.Sketch = string(c.Sketch)
+	}
+	if len(c.Attributes) <= mostAttributes && c.Attributes != "{}" {
+		src.Attributes = c.Attributes
+	}
+	return src
+}
+
+// text returns a text as models read it.
+func (e *Engine) text(base, text string) string {
+	if text == "" {
+		return ""
+	}
+	if len(text) > mostText {
+		text = strings.ToValidUTF8(text[:mostText], "")
+	}
+	return trimLines(e.options.Neutralise(base, strings.ToValidUTF8(text, "�")))
+}
+
+// label makes a name one short line that is safe for a list or a terminal.
+func label(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.Is(unicode.C, r), r == unicode.ReplacementChar:
+			return -1
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > mostLabel {
+		s = strings.ToValidUTF8(s[:mostLabel-len("…")], "") + "…"
+	}
+	return s
+}
+
+// trimLines removes blank lines at both ends, and white space at the very end.
+func trimLines(text string) string {
+	text = strings.TrimRightFunc(text, unicode.IsSpace)
+	for {
+		line, rest, more := strings.Cut(text, "\n")
+		if !more || strings.TrimSpace(line) != "" {
+			return text
+		}
+		text = rest
+	}
+}
+
+// Passage implements retrieval.Reader: the chunks of a document, if the filter lets it pass.
+func (e *Engine) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
+	missing := fmt.Errorf("%s/%s#%d: %w", p.Knowledge, p.Doc, p.First, retrieval.ErrNoHit)
+	if e.bases[p.Knowledge] == nil || !slices.Contains(idsOf(q.Bases), p.Knowledge) || p.First < 0 || p.End <= p.First {
+		return nil, missing
+	}
+	var chunks []Chunk
+	err := e.call(ctx, func(ctx context.Context) (err error) {
+		chunks, err = e.options.Server.Passage(ctx, p.Knowledge, p.Doc, p.First, p.End, q.Filter, q.Tenant)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read knowledge %s: %w: %w", p.Knowledge, retrieval.ErrUnavailable, err)
+	}
+	var list []retrieval.Source
+	for i := range chunks {
+		c := &chunks[i]
+		if c.Doc != p.Doc || !passes(q.Filter, c.Attributes) {
+			return nil, missing
+		}
+		c.Before, c.After = "", ""
+		src := e.source(p.Knowledge, c, q.Encoding)
+		src.Sketch, src.Attributes = "", ""
+		list = append(list, src)
+	}
+	if len(list) == 0 {
+		return nil, missing
+	}
+	return list, nil
+}
+
+// Passage implements retrieval.Reader.
+func (b *Base) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
+	return b.engine.Passage(ctx, q, p)
+}
+
+// Explain returns how the result of Retrieve comes about.
+func (e *Engine) Explain(ctx context.Context, q retrieval.Query) (retrieval.Explained, error) {
+	s := e.begin(&q)
+	var err error
+	if s.terms, err = e.vocabulary(s.bases).Terms(ctx, &q, e.options.Analysed); err == nil && len(s.terms) > 0 {
+		err = s.ask(ctx)
+	}
+	if err != nil || len(s.terms) == 0 {
+		return retrieval.Explained{}, err
+	}
+	return knowledge.ExplainRank(ctx, &q, s.terms, &s.corpus, s.list, s.request.Vector != nil)
+}
