@@ -3,43 +3,22 @@ package library
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
 	"syscall"
 	"time"
 
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
 const (
-	// manyGone is the least number of missing files that is suspicious if it is more than half of
-	// a folder.
-	manyGone = 20
 	// walkEvery is for how long Updates compare with the file list of the same walk.
 	walkEvery = time.Hour
 )
 
-// A GoneError means that a base was left unchanged because so many files of its folder are missing
-// that the folder is probably unavailable, such as a volume that is not mounted.
-type GoneError struct {
-	Knowledge string
-	Path      string
-	Gone      int
-	Files     int // number of files with documents since the last walk of the whole folder
-}
-
-func (e *GoneError) Error() string {
-	return fmt.Sprintf("knowledge %s: %d of %d files are missing from %s; is its volume mounted?", e.Knowledge, e.Gone, e.Files, e.Path)
-}
-
-// suspicious reports whether so many files are missing that the folder is probably unavailable.
-func suspicious(gone, files int) bool {
-	return gone == files && files >= 2 || 2*gone > files && gone >= manyGone
-}
-
-// compare returns a *GoneError if too many of the files are missing that had documents at the last
+// compare returns a *folder.GoneError if too many of the files are missing that had documents at the last
 // walk of the whole folder or since.
 //
 // A file that exists but yields no documents because of a rule is not missing. It is removed from
@@ -62,8 +41,8 @@ func (s *syncing) compare(last *store.Walk) error {
 	last.Sources = slices.DeleteFunc(last.Sources, func(key uint64) bool { return !files[key] })
 	all := len(files)
 	maps.DeleteFunc(files, func(key uint64, _ bool) bool { return there[key] })
-	if gone := len(files); suspicious(gone, all) {
-		return &GoneError{Knowledge: s.folder.ID, Path: s.folder.Path, Gone: gone, Files: all}
+	if gone := len(files); folder.Suspicious(gone, all) {
+		return &folder.GoneError{Knowledge: s.folder.ID, Path: s.folder.Path, Gone: gone, Files: all}
 	}
 	return nil
 }

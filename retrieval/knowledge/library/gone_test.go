@@ -40,7 +40,7 @@ func (f *testFolder) update(l *library.Library) (gone int) {
 
 func (f *testFolder) tooMany(_ folder.Report, err error) (gone int) {
 	f.t.Helper()
-	if e, ok := errors.AsType[*library.GoneError](err); ok {
+	if e, ok := errors.AsType[*folder.GoneError](err); ok {
 		return e.Gone
 	}
 	f.must(err)
@@ -63,7 +63,7 @@ func TestRule(t *testing.T) {
 		f.remove(0, c.gone)
 		f.write("new.md", "a new one") // not read either, as long as files are missing
 		_, err := l.Sync(t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil)
-		var gone *library.GoneError
+		var gone *folder.GoneError
 		if errors.As(err, &gone) != c.stays || c.stays && (gone.Gone != c.gone || gone.Files != c.files || gone.Path != f.path) {
 			t.Errorf("%d of %d gone: %v", c.gone, c.files, err)
 		}

@@ -47,7 +47,7 @@ const (
 // but not searched while that one is there, see index.Segments.WithoutTwins.
 //
 // If too many files have disappeared since the last walk of the whole folder, which is a Sync or
-// the first Update an hour after one, the base stays as it was, and the error is a *GoneError,
+// the first Update an hour after one, the base stays as it was, and the error is a *folder.GoneError,
 // until the files are back or AcceptDeletions is set.
 func (l *Library) Sync(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
 	return l.sync(ctx, f, true, progress)
@@ -85,7 +85,7 @@ func (l *Library) syncSource(ctx context.Context, source *folder.Source, f folde
 		}
 		s.writer.Emit, s.writer.Memory = b.putSegment(ctx), l.segmentMemory()
 		if err := s.run(ctx, progress); err != nil {
-			if gone := (*GoneError)(nil); errors.As(err, &gone) {
+			if gone := (*folder.GoneError)(nil); errors.As(err, &gone) {
 				return err
 			}
 			return fmt.Errorf("read knowledge %s: %w", f.ID, err)

@@ -165,7 +165,7 @@ func (i indexing) problem() string {
 
 // WithRemedy adds to the error of a run what happens to the base, and what to do.
 func WithRemedy(err error) error {
-	if gone := (*library.GoneError)(nil); errors.As(err, &gone) {
+	if gone := (*folder.GoneError)(nil); errors.As(err, &gone) {
 		return fmt.Errorf("%w; the base stays as it was until they are back, sidenote ingest --accept-deletions, or deletions: accept in its configuration", err)
 	}
 	return fmt.Errorf("%w; what was read before stays", err)
