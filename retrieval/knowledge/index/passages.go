@@ -25,6 +25,15 @@ func Passage(name, section, text string) string {
 	return b.String()
 }
 
+// PassageOf returns the passage of a text of a document. A document name derived from its id is left
+// out, so that a moved or renamed document keeps its vectors.
+func PassageOf(id, name, section, text string) string {
+	if namedByID(id, name) {
+		name = ""
+	}
+	return Passage(name, section, text)
+}
+
 // Passages yields the texts in the base, by segment, with their passages; "" for a damaged one. A
 // document name derived from the file name is left out, so that a moved or renamed document keeps
 // its vectors.

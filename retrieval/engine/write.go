@@ -1,0 +1,657 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/chunk"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/services"
+)
+
+const (
+	// leaseTime is how long a writer may be silent before another one takes the base over.
+	leaseTime = 30 * time.Second
+	// graceTime is how long removed rows stay for searches that began before.
+	graceTime = 2 * time.Minute
+	// putChunks is about how many chunks are written in one transaction, and putFiles how many files
+	// are read for it at most.
+	putChunks = 1000
+	putFiles  = 256
+	// settled is how old a file's time must be to identify its version: two versions written within
+	// one tick of the file system's clock have the same time.
+	settled = 2 * time.Second
+)
+
+// Passages makes vectors of passages, see services.Embedder.
+type Passages interface {
+	Space() retrieval.Space
+	Fit(passages []string) (n, tokens int)
+	Passages(ctx context.Context, passages []string) (services.Passages, error)
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+}
+
+// WriterOptions configure a Writer. Server, Base and Owner are required.
+type WriterOptions struct {
+	Server   Server
+	Base     string
+	Owner    string         // who writes, for people: host and process
+	Deps     knowledge.Deps // Counter is required
+	Passages Passages       // nil: the base has no vectors
+	// Spend, if not nil, is called before tokens are sent to be embedded; an error stops embedding
+	// until the next Sync.
+	Spend func(ctx context.Context, tokens int) error
+}
+
+// A Writer keeps a base in an engine the same as a folder. Several processes may have a Writer of
+// one base: only the one that has the lease writes, and another takes over when it dies. A Writer is
+// not safe for concurrent use.
+type Writer struct {
+	WriterOptions
+	lease  Lease
+	stamps map[string]string       // of files that this process has read, by name
+	skips  map[string]*folder.Skip // what of them was not read
+	// Embedding reports the last Sync.
+	Embedding Embedding
+}
+
+// An Embedding says how many chunks of a base have vectors.
+type Embedding struct {
+	Chunks, Had, Made, Refused int
+	Tokens                     int   // sent
+	Err                        error // why some have none; nil if all have one
+}
+
+// NewWriter returns a Writer.
+func NewWriter(o WriterOptions) *Writer {
+	return &Writer{WriterOptions: o, stamps: map[string]string{}, skips: map[string]*folder.Skip{}}
+}
+
+// Close gives the lease back.
+func (w *Writer) Close(ctx context.Context) error {
+	if w.lease == nil {
+		return nil
+	}
+	err := w.lease.Release(ctx)
+	w.lease = nil
+	return err
+}
+
+// Sync makes the base hold what is in a folder. What is written becomes visible all at once when it
+// is complete; if Sync fails half-way, the next one continues, whichever process it runs in. The
+// error wraps ErrLeaseTaken if another process writes the base. The report is like that of a library,
+// see package library, except that documents that say the same in several formats are all searched.
+func (w *Writer) Sync(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (report folder.Report, err error) {
+	if err := w.hold(ctx); err != nil {
+		return report, fmt.Errorf("knowledge %s: %w", w.Base, err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	renewing := make(chan struct{})
+	go func() {
+		defer close(renewing)
+		w.renew(ctx, cancel)
+	}()
+	defer func() { cancel(nil); <-renewing }()
+	s := &syncing{Writer: w, folder: f, progress: progress}
+	if err := s.run(ctx); err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, ErrLeaseLost) {
+			err = cause
+		}
+		if errors.Is(err, ErrLeaseLost) {
+			w.lease = nil
+		}
+		if gone := (*folder.GoneError)(nil); errors.As(err, &gone) {
+			return report, err
+		}
+		return report, fmt.Errorf("write knowledge %s: %w", w.Base, err)
+	}
+	return s.account.Report, nil
+}
+
+// Update is Sync for a folder in which something has probably changed.
+func (w *Writer) Update(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
+	return w.Sync(ctx, f, progress)
+}
+
+// Look is folder.Look with the PDF reader of the Writer.
+func (w *Writer) Look(ctx context.Context, f folder.Folder, enter func(dir string)) (digest uint64) {
+	return folder.Look(ctx, f, w.Deps.PDF, enter)
+}
+
+// hold acquires the lease, unless the Writer has it.
+func (w *Writer) hold(ctx context.Context) (err error) {
+	if w.lease != nil {
+		if err = w.lease.Renew(ctx); !errors.Is(err, ErrLeaseLost) {
+			return err
+		}
+		w.lease = nil
+	}
+	w.lease, err = w.Server.Acquire(ctx, w.Base, w.Owner, leaseTime)
+	return err
+}
+
+// renew renews the lease until ctx ends, and cancels it if the lease is lost.
+func (w *Writer) renew(ctx context.Context, cancel context.CancelCauseFunc) {
+	lease, again := w.lease, time.NewTicker(leaseTime/3)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			if err := lease.Renew(ctx); errors.Is(err, ErrLeaseLost) {
+				cancel(err)
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// A syncing is the state of one Sync.
+type syncing struct {
+	*Writer
+	folder   folder.Folder
+	progress func(folder.Progress)
+	source   *folder.Source
+	rules    folder.Rules
+	readers  knowledge.Readers
+	account  *folder.Account
+	times    map[string]string  // see folder.Source.Times
+	names    map[string]bool    // of the files
+	known    map[string]Known   // by id
+	of       map[string][]Known // by file
+	seen     map[string]bool    // ids of documents in the files
+	sums     map[string][32]byte
+	embedded map[string]int // chunks with a vector, by id
+	chunks   map[string]int // by id
+	wrote    bool
+	batch    []cutFile
+	analyser analyser
+	stopped  error // why nothing more is embedded
+	mu       sync.Mutex
+}
+
+// A cutFile is a file that was read.
+type cutFile struct {
+	name, stamp string
+	skip        *folder.Skip
+	notes       []folder.Note
+	documents   []knowledge.Cut
+	bytes       int
+}
+
+func (s *syncing) run(ctx context.Context) error {
+	source, err := folder.Open(s.folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	s.source = source
+	if s.rules, err = folder.NewRules(s.folder); err != nil {
+		return err
+	}
+	files, skipped, err := source.Files(ctx, s.folder, s.Deps.PDF)
+	if err != nil {
+		return err
+	}
+	s.readers, s.times = s.Deps.Readers(), source.Times(files)
+	s.account = folder.NewAccount(s.Base, len(files), s.progress)
+	s.account.Report.Skipped = skipped
+	if err := s.recall(ctx, files); err != nil {
+		return err
+	}
+	for _, skip := range skipped {
+		if skip.Kind == folder.SkipUnreadable {
+			s.keepBelow(skip.Path)
+		}
+	}
+	if err := s.read(ctx, files); err != nil {
+		return err
+	}
+	if err := s.removeRest(ctx); err != nil {
+		return err
+	}
+	return s.finish(ctx)
+}
+
+// recall reads what the base has, and refuses to go on if most files are gone.
+func (s *syncing) recall(ctx context.Context, files []string) error {
+	s.known, s.of, s.seen = map[string]Known{}, map[string][]Known{}, map[string]bool{}
+	s.sums, s.embedded, s.chunks, s.names = map[string][32]byte{}, map[string]int{}, map[string]int{}, map[string]bool{}
+	for _, name := range files {
+		s.names[name] = true
+	}
+	for k, err := range s.lease.Known(ctx) {
+		if err != nil {
+			return err
+		}
+		s.known[k.ID] = k
+		s.sums[k.ID], s.embedded[k.ID], s.chunks[k.ID] = k.Sum, k.Embedded, k.Chunks
+		if k.Source != "" {
+			s.of[k.Source] = append(s.of[k.Source], k)
+		}
+	}
+	gone := 0
+	for name := range s.of {
+		if _, err := fs.Stat(s.source.FS, name); errors.Is(err, fs.ErrNotExist) {
+			gone++
+		}
+	}
+	if !s.folder.AcceptDeletions && folder.Suspicious(gone, len(s.of)) {
+		return &folder.GoneError{Knowledge: s.Base, Path: s.folder.Path, Gone: gone, Files: len(s.of)}
+	}
+	return nil
+}
+
+// keepBelow keeps the documents of a file or folder that cannot be read.
+func (s *syncing) keepBelow(name string) {
+	for file := range s.of {
+		if file == name || len(file) > len(name) && file[:len(name)] == name && file[len(name)] == '/' {
+			s.keep(file)
+		}
+	}
+}
+
+// keep keeps the documents of a file as they are.
+func (s *syncing) keep(file string) (documents, chunks int) {
+	for _, k := range s.of[file] {
+		s.seen[k.ID] = true
+		documents, chunks = documents+1, chunks+k.Chunks
+	}
+	return documents, chunks
+}
+
+// stamp identifies the version of a file and of its reader; "" if the next version may have the same.
+func (s *syncing) stamp(name string) string {
+	info, err := fs.Stat(s.source.FS, name)
+	if err != nil || time.Since(info.ModTime()) < settled {
+		return ""
+	}
+	reader, rules := s.readers[s.source.Format(name)], s.rules.Name
+	if s.times[name] != "" {
+		rules = s.rules.Timed()
+	}
+	return fmt.Sprintf("%d %d %d %x %x", info.Size(), info.ModTime().UnixNano(), s.source.Mark(name, info), reader, rules)
+}
+
+// unchanged reports whether a file has the version that was read before: by this process, or by the
+// one that wrote its documents.
+func (s *syncing) unchanged(name, stamp string) bool {
+	if stamp == "" || s.Passages != nil && slices.ContainsFunc(s.of[name], func(k Known) bool { return k.Embedded < k.Chunks }) {
+		return false
+	}
+	if s.stamps[name] == stamp {
+		return true
+	}
+	return len(s.of[name]) > 0 && !slices.ContainsFunc(s.of[name], func(k Known) bool { return k.Stamp != stamp })
+}
+
+// read reads the files that have changed, and writes their documents.
+func (s *syncing) read(ctx context.Context, files []string) error {
+	var changed []cutFile
+	flush := func() error {
+		defer func() { changed = nil }()
+		return s.readAll(ctx, changed)
+	}
+	for _, name := range files {
+		stamp := s.stamp(name)
+		if s.unchanged(name, stamp) {
+			_, chunks := s.keep(name)
+			s.account.File(chunks, 0, s.skips[name], true)
+			s.account.Report.Unchanged += len(s.of[name])
+			s.stamps[name] = stamp
+			continue
+		}
+		if changed = append(changed, cutFile{name: name, stamp: stamp}); len(changed) == putFiles {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	return s.put(ctx)
+}
+
+// readAll reads files in parallel, and puts their documents in order.
+func (s *syncing) readAll(ctx context.Context, files []cutFile) error {
+	const atOnce = 4
+	for part := range slices.Chunk(files, 4*atOnce) {
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(atOnce)
+		for i := range part {
+			g.Go(func() error {
+				s.cut(gctx, &part[i])
+				return gctx.Err()
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		for i := range part {
+			if err := s.add(ctx, &part[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cut reads a file and cuts its documents.
+func (s *syncing) cut(ctx context.Context, f *cutFile) {
+	documents, skip := s.source.Read(ctx, f.name, s.Deps.PDF)
+	f.skip = skip
+	for _, d := range documents {
+		if d.Key != "" && s.names[d.ID] { // of equal ids, that of a whole file wins
+			f.skip, f.stamp = new(folder.Duplicate(d.ID)), ""
+			continue
+		}
+		f.bytes += len(d.Text)
+		d, notes := s.rules.Apply(f.name, d, s.times[f.name])
+		f.notes = append(f.notes, notes...)
+		cut, err := s.Deps.Cut(s.Base, d)
+		if err != nil {
+			f.skip = folder.TooLarge(d.ID, err)
+			continue
+		}
+		f.documents = append(f.documents, cut)
+	}
+}
+
+// add adds the documents of a file to the batch, and writes it when it is full.
+func (s *syncing) add(ctx context.Context, f *cutFile) error {
+	if f.skip != nil && (f.skip.Kind == folder.SkipUnreadable || f.skip.Kind == folder.SkipMemory) {
+		s.keep(f.name)
+		f.stamp = ""
+	}
+	chunks := 0
+	for i := range f.documents {
+		chunks += len(f.documents[i].Chunks)
+	}
+	s.account.Note(f.notes...)
+	s.account.File(chunks, f.bytes, f.skip, len(f.documents) > 0 || f.skip == nil)
+	delete(s.stamps, f.name)
+	if s.skips[f.name] = f.skip; f.stamp != "" {
+		s.stamps[f.name] = f.stamp
+	}
+	if f.skip != nil {
+		f.stamp = "" // another process reads it again, to know why
+	}
+	s.batch = append(s.batch, *f)
+	waiting := 0
+	for i := range s.batch {
+		for j := range s.batch[i].documents {
+			waiting += len(s.batch[i].documents[j].Chunks)
+		}
+	}
+	if waiting < putChunks && len(s.batch) < putFiles {
+		return nil
+	}
+	return s.put(ctx)
+}
+
+// put writes the new and changed documents of the batch.
+func (s *syncing) put(ctx context.Context) error {
+	var documents []Document
+	for i := range s.batch {
+		f := &s.batch[i]
+		for j := range f.documents {
+			cut := &f.documents[j]
+			if s.seen[cut.ID] && s.known[cut.ID].Source != f.name {
+				s.account.Skip(folder.Duplicate(cut.ID))
+				continue
+			}
+			s.seen[cut.ID] = true
+			d, changed, err := s.document(f, cut)
+			if err != nil {
+				return err
+			}
+			if changed {
+				documents = append(documents, d)
+			}
+		}
+	}
+	s.batch = nil
+	if len(documents) == 0 {
+		return nil
+	}
+	if err := s.embed(ctx, documents); err != nil {
+		return err
+	}
+	if err := s.lease.Put(ctx, documents, nil); err != nil {
+		return err
+	}
+	s.note(documents)
+	return nil
+}
+
+// document returns a document for the engine, and whether it has changed.
+func (s *syncing) document(f *cutFile, cut *knowledge.Cut) (Document, bool, error) {
+	was, known := s.known[cut.ID]
+	whole := s.Passages == nil || was.Embedded == was.Chunks
+	if known && was.Sum == cut.Sum && whole && was.Source == f.name {
+		s.account.Report.Unchanged++
+		return Document{}, false, nil
+	}
+	d := Document{ID: cut.ID, Name: cut.Name, Source: f.name, Stamp: f.stamp, Sum: cut.Sum, Attributes: chunk.Encoded(cut.Attributes)}
+	s.count(cut.Chunks)
+	if err := s.analyser.document(&d, cut.Chunks); err != nil {
+		return d, false, err
+	}
+	if !known {
+		s.account.Report.Added++
+	}
+	s.account.Report.Written++
+	return d, true, nil
+}
+
+// count counts the tokens of chunks.
+func (s *syncing) count(chunks []chunk.Chunk) {
+	for i := range chunks {
+		c := &chunks[i]
+		for _, encoding := range slices.Sorted(maps.Keys(s.Deps.Encodings)) {
+			if n, exact := s.Deps.Encodings[encoding].Count(c.Text); exact {
+				c.Counts = append(c.Counts, chunk.Count{Counter: chunk.CounterName(s.Deps.Version, encoding), Tokens: n})
+			}
+		}
+	}
+}
+
+// note records documents that were written.
+func (s *syncing) note(documents []Document) {
+	s.wrote = true
+	for i := range documents {
+		d := &documents[i]
+		embedded := 0
+		for j := range d.Chunks {
+			if d.Chunks[j].Vector != nil {
+				embedded++
+			}
+		}
+		s.sums[d.ID], s.embedded[d.ID], s.chunks[d.ID] = d.Sum, embedded, len(d.Chunks)
+	}
+}
+
+// removeRest deletes the documents of files that are gone, or yield them no more.
+func (s *syncing) removeRest(ctx context.Context) error {
+	var rest []string
+	for id, k := range s.known {
+		if k.Source != "" && !s.seen[id] {
+			rest = append(rest, id)
+		}
+	}
+	slices.Sort(rest)
+	for ids := range slices.Chunk(rest, putFiles) {
+		s.wrote = true
+		if err := s.lease.Put(ctx, nil, ids); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			delete(s.sums, id)
+			delete(s.embedded, id)
+			delete(s.chunks, id)
+		}
+	}
+	s.account.Report.Removed, s.account.Report.Gone = len(rest), rest
+	return nil
+}
+
+// generation returns the generation of all documents, and the space of their vectors. The same
+// documents, all embedded, have the same generation whoever writes them.
+func (s *syncing) generation() (generation, space string) {
+	var sum chunk.Sum
+	embedded, chunks := 0, 0
+	parts := []string{"sidenote engine", rankVersion}
+	for id, own := range s.sums {
+		sum = sum.Add(own)
+		embedded, chunks = embedded+s.embedded[id], chunks+s.chunks[id]
+	}
+	if embedded > 0 {
+		space = s.Passages.Space().String()
+		parts = append(parts, space, s.Passages.Space().Input)
+		if embedded < chunks { // which of them have a vector differs
+			for _, id := range slices.Sorted(maps.Keys(s.embedded)) {
+				parts = append(parts, id, fmt.Sprint(s.embedded[id]))
+			}
+		}
+	}
+	return knowledge.Generation(sum, s.Deps.Version+" "+string(chunk.Fields(parts...))), space
+}
+
+// finish makes what was written visible, measures it, and removes what is not visible any more.
+func (s *syncing) finish(ctx context.Context) error {
+	generation, space := s.generation()
+	states, err := s.Server.States(ctx, []string{s.Base})
+	if err != nil {
+		return err
+	}
+	if states[0].Generation != generation {
+		if err := s.lease.Commit(ctx, generation, space); err != nil {
+			return err
+		}
+		if states, err = s.Server.States(ctx, []string{s.Base}); err != nil {
+			return err
+		}
+	}
+	s.report(&states[0])
+	if err := s.measure(ctx, states[0]); err != nil {
+		return fmt.Errorf("measure: %w", err)
+	}
+	for more := true; more; {
+		if more, err = s.lease.Clean(ctx, graceTime); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report completes the report.
+func (s *syncing) report(state *State) {
+	r := &s.account.Report
+	r.Chunks, r.Bytes = state.Chunks, int(state.Bytes)
+	r.Sort()
+	s.Embedding.Chunks = state.Chunks
+	s.Embedding.Had = max(0, state.Embedded-s.Embedding.Made)
+	if s.Passages == nil {
+		s.Embedding = Embedding{}
+	}
+	s.Embedding.Err = cmp.Or(s.stopped, s.Embedding.Err)
+}
+
+// embed sets the vectors of chunks: those that the engine has already, and new ones. If the service
+// fails, the documents are written without them, and the next Sync tries again.
+func (s *syncing) embed(ctx context.Context, documents []Document) error {
+	if s.Passages == nil {
+		return nil
+	}
+	space := s.Passages.Space()
+	want, passages, keys := map[string][]*Chunk{}, map[string]string{}, [][]byte(nil)
+	for i := range documents {
+		d := &documents[i]
+		for j := range d.Chunks {
+			c := &d.Chunks[j]
+			passage := index.PassageOf(d.ID, d.Name, c.Section, c.Text)
+			key := space.Key(passage)
+			if want[string(key[:])] == nil {
+				keys, passages[string(key[:])] = append(keys, key[:]), passage
+			}
+			want[string(key[:])] = append(want[string(key[:])], c)
+		}
+	}
+	vectors, err := s.lease.Vectors(ctx, keys)
+	if err != nil {
+		return err
+	}
+	set := func(key string, v []float32) {
+		for _, c := range want[key] {
+			c.Vector, c.VectorKey = v, []byte(key)
+		}
+		delete(passages, key)
+	}
+	for key, v := range vectors {
+		if want[key] != nil {
+			set(key, v)
+		}
+	}
+	if err := s.makeVectors(ctx, passages, set); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.stopped = err
+	}
+	return nil
+}
+
+// makeVectors embeds passages, by key, and passes their vectors to set.
+func (s *syncing) makeVectors(ctx context.Context, passages map[string]string, set func(key string, v []float32)) error {
+	if s.stopped != nil {
+		return s.stopped
+	}
+	keys := slices.Sorted(maps.Keys(passages))
+	texts := make([]string, len(keys))
+	for i, key := range keys {
+		texts[i] = passages[key]
+	}
+	for len(texts) > 0 {
+		n, tokens := s.Passages.Fit(texts)
+		if n = max(1, n); s.Spend != nil {
+			if err := s.Spend(ctx, tokens); err != nil {
+				return err
+			}
+		}
+		made, err := s.Passages.Passages(ctx, texts[:n])
+		s.Embedding.Tokens += made.Tokens
+		if err != nil {
+			return err
+		}
+		for i, v := range made.Vectors {
+			if v == nil {
+				s.Embedding.Refused++
+				s.Embedding.Err = made.Why
+				continue
+			}
+			u, err := unit(v)
+			if err != nil {
+				return err
+			}
+			set(keys[i], u)
+			s.Embedding.Made++
+		}
+		keys, texts = keys[n:], texts[n:]
+	}
+	return nil
+}
