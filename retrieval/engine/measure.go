@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -19,7 +19,7 @@ import (
 
 const (
 	// measuredChange is the relative change of the number of chunks, or of those with vectors, from
-	// which a base is measured again. Small bases are measured after every change.
+	// which a base is measured again.
 	measuredChange = 0.05
 	smallBase      = 2000
 	// atOnce is how many searches measure a base at a time: requests come first.
@@ -33,72 +33,110 @@ type measuring struct {
 	state    State
 }
 
-// measureKey identifies the state that was measured, roughly.
-func measureKey(s *State) string {
+// stepOf identifies about how large the base is.
+func stepOf(s *State) string {
 	step := func(n int) int {
 		if n <= 0 {
 			return 0
 		}
 		return int(math.Log(float64(n)) / math.Log1p(measuredChange))
 	}
-	parts := []any{rankVersion, step(s.Chunks), step(s.Embedded), s.Space}
+	return fmt.Sprintf("%s %d %d %s", rankVersion, step(s.Chunks), step(s.Embedded), s.Space)
+}
+
+// versionOf identifies what is stored with a state: its measures, which are those of its step, and its
+// vocabulary, which in a small base is exact.
+func versionOf(s *State, step string) string {
 	if s.Chunks < smallBase {
-		parts = append(parts, s.Generation)
+		step += " " + s.Generation
 	}
-	text, _ := json.Marshal(parts) // cannot fail
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256([]byte(step))
 	return hex.EncodeToString(sum[:16])
 }
 
 // measure measures the base, unless that was done for about the same content, and stores the result
 // for all.
 func (s *syncing) measure(ctx context.Context, state State) error {
-	key := measureKey(&state)
-	if state.Measures == key || state.Chunks == 0 {
+	step := stepOf(&state)
+	version := versionOf(&state, step)
+	if state.Measures == version || state.Chunks == 0 {
 		return nil
 	}
 	m := &measuring{s.Server, s.Passages, state}
-	measured, err := m.run(ctx)
+	measured, err := m.vocabulary(ctx)
 	if err != nil {
 		return err
 	}
+	if before, ok := m.before(ctx, step); ok {
+		measured.Measures = before
+	} else if err := m.run(ctx, measured); err != nil {
+		return err
+	}
+	measured.step = step
 	stored, err := measured.encode()
 	if err != nil {
 		return err
 	}
-	return s.lease.SetMeasures(ctx, key, stored)
+	return s.lease.SetMeasures(ctx, version, stored)
 }
 
-func (m *measuring) run(ctx context.Context) (*measured, error) {
+// before returns what was measured of a base of about the same size.
+func (m *measuring) before(ctx context.Context, step string) (found knowledge.Measures, ok bool) {
+	if m.state.Measures == "" {
+		return found, false
+	}
+	stored, err := m.server.Measures(ctx, m.state.Base)
+	if err != nil {
+		return found, false
+	}
+	was, err := decodeMeasured(m.state.Measures, stored, &m.state)
+	if err != nil || was.step != step {
+		return found, false
+	}
+	return was.Measures, true
+}
+
+// vocabulary reads the most frequent words, with all terms in drawn.
+func (m *measuring) vocabulary(ctx context.Context) (*measured, error) {
 	counts, err := m.server.Vocabulary(ctx, m.state.Base, mostVocabulary)
 	if err != nil {
 		return nil, err
 	}
 	found := &measured{whole: len(counts) < mostVocabulary}
-	terms := make([]bm25.CorpusTerm, 0, len(counts))
 	for _, t := range counts {
 		if t.Texts < 1 {
 			continue
 		}
 		one := bm25.CorpusTerm{Text: t.Text, Texts: t.Texts, Total: uint64(max(t.Total, int64(t.Texts)))} //nolint:gosec // positive
-		if terms = append(terms, one); analysis.Alphabetic(t.Text) {
+		if found.drawn = append(found.drawn, one); analysis.Alphabetic(t.Text) {
 			found.terms = append(found.terms, one)
 		}
 	}
 	byText := func(a, b bm25.CorpusTerm) int { return strings.Compare(a.Text, b.Text) }
-	slices.SortFunc(terms, byText)
+	slices.SortFunc(found.drawn, byText)
 	slices.SortFunc(found.terms, byText)
-	if found.Noise, err = m.noise(ctx, terms); err != nil || m.passages == nil || m.state.Embedded == 0 {
-		return found, err
+	return found, nil
+}
+
+// run measures the base. In a small one the noise has a cap that no measure exceeds, see
+// knowledge.Measures.
+func (m *measuring) run(ctx context.Context, found *measured) (err error) {
+	if m.state.Chunks >= smallBase {
+		if found.Noise, err = m.noise(ctx, found.drawn); err != nil {
+			return err
+		}
+	}
+	if m.passages == nil || m.state.Embedded == 0 {
+		return nil
 	}
 	sample, err := m.server.Sample(ctx, m.state.Base, knowledge.SampledTrials)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := m.cosines(ctx, found, sample); err != nil {
-		return nil, err
+		return err
 	}
-	return found, m.weight(ctx, found, sample)
+	return m.weight(ctx, found, sample)
 }
 
 // noise measures the scores of random questions.

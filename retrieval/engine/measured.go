@@ -29,7 +29,9 @@ const (
 type measured struct {
 	knowledge.Measures
 	version string
-	terms   []bm25.CorpusTerm // sorted by text
+	step    string            // see stepOf
+	drawn   []bm25.CorpusTerm // while it is measured: all terms, sorted by text
+	terms   []bm25.CorpusTerm // words, sorted by text
 	whole   bool              // terms are all words of the base
 	own     *knowledge.Vocabulary
 
@@ -44,6 +46,7 @@ type measured struct {
 // A storedMeasured is the stored form, compressed with gzip.
 type storedMeasured struct {
 	Measures knowledge.Measures `json:"measures"`
+	Step     string             `json:"step"`
 	Whole    bool               `json:"whole"`
 	Terms    []string           `json:"terms"` // sorted
 	Texts    []int              `json:"texts"` // by term: chunks that contain it
@@ -51,7 +54,7 @@ type storedMeasured struct {
 
 // encode returns the stored form.
 func (m *measured) encode() ([]byte, error) {
-	s := storedMeasured{Measures: m.Measures, Whole: m.whole}
+	s := storedMeasured{Measures: m.Measures, Step: m.step, Whole: m.whole}
 	for _, t := range m.terms {
 		s.Terms, s.Texts = append(s.Terms, t.Text), append(s.Texts, t.Texts)
 	}
@@ -83,7 +86,7 @@ func decodeMeasured(version string, stored []byte, of *State) (*measured, error)
 	if len(s.Terms) != len(s.Texts) || len(s.Terms) > mostVocabulary {
 		return nil, errors.New("what was measured is damaged: the numbers of terms differ")
 	}
-	m := &measured{Measures: s.Measures, version: version, whole: s.Whole}
+	m := &measured{Measures: s.Measures, version: version, step: s.Step, whole: s.Whole}
 	for i, term := range s.Terms {
 		if i > 0 && term <= s.Terms[i-1] || s.Texts[i] < 1 {
 			return nil, fmt.Errorf("what was measured is damaged at term %q", term)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -94,9 +93,29 @@ func (w *Writer) Close(ctx context.Context) error {
 // error wraps ErrLeaseTaken if another process writes the base. The report is like that of a library,
 // see package library, except that documents that say the same in several formats are all searched.
 func (w *Writer) Sync(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (report folder.Report, err error) {
-	if err := w.hold(ctx); err != nil {
-		return report, fmt.Errorf("knowledge %s: %w", w.Base, err)
+	s := &syncing{Writer: w, folder: f, progress: progress}
+	if err := w.run(ctx, s.run); err != nil {
+		return report, err
 	}
+	return s.account.Report, nil
+}
+
+// Fill makes the base hold exactly some documents, like Sync. An id that is empty or occurs twice is
+// an error, and so is an attribute that chunk.Attribute rejects.
+func (w *Writer) Fill(ctx context.Context, documents []chunk.Document) (folder.Report, error) {
+	s := &syncing{Writer: w, all: true}
+	if err := w.run(ctx, func(ctx context.Context) error { return s.fill(ctx, documents) }); err != nil {
+		return folder.Report{}, err
+	}
+	return s.account.Report, nil
+}
+
+// run calls do while the Writer holds the lease.
+func (w *Writer) run(ctx context.Context, do func(ctx context.Context) error) error {
+	if err := w.hold(ctx); err != nil {
+		return fmt.Errorf("knowledge %s: %w", w.Base, err)
+	}
+	w.Embedding = Embedding{}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	renewing := make(chan struct{})
@@ -105,8 +124,7 @@ func (w *Writer) Sync(ctx context.Context, f folder.Folder, progress func(folder
 		w.renew(ctx, cancel)
 	}()
 	defer func() { cancel(nil); <-renewing }()
-	s := &syncing{Writer: w, folder: f, progress: progress}
-	if err := s.run(ctx); err != nil {
+	if err := do(ctx); err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, ErrLeaseLost) {
 			err = cause
 		}
@@ -114,11 +132,11 @@ func (w *Writer) Sync(ctx context.Context, f folder.Folder, progress func(folder
 			w.lease = nil
 		}
 		if gone := (*folder.GoneError)(nil); errors.As(err, &gone) {
-			return report, err
+			return err
 		}
-		return report, fmt.Errorf("write knowledge %s: %w", w.Base, err)
+		return fmt.Errorf("write knowledge %s: %w", w.Base, err)
 	}
-	return s.account.Report, nil
+	return nil
 }
 
 // Update is Sync for a folder in which something has probably changed.
@@ -177,11 +195,10 @@ type syncing struct {
 	sums     map[string][32]byte
 	embedded map[string]int // chunks with a vector, by id
 	chunks   map[string]int // by id
-	wrote    bool
+	all      bool           // documents that came from no file are replaced, too
 	batch    []cutFile
 	analyser analyser
 	stopped  error // why nothing more is embedded
-	mu       sync.Mutex
 }
 
 // A cutFile is a file that was read.
@@ -213,6 +230,9 @@ func (s *syncing) run(ctx context.Context) error {
 	if err := s.recall(ctx, files); err != nil {
 		return err
 	}
+	if err := s.checkGone(); err != nil {
+		return err
+	}
 	for _, skip := range skipped {
 		if skip.Kind == folder.SkipUnreadable {
 			s.keepBelow(skip.Path)
@@ -227,7 +247,40 @@ func (s *syncing) run(ctx context.Context) error {
 	return s.finish(ctx)
 }
 
-// recall reads what the base has, and refuses to go on if most files are gone.
+// fill writes documents that come from no file.
+func (s *syncing) fill(ctx context.Context, documents []chunk.Document) error {
+	s.readers, s.account = s.Deps.Readers(), folder.NewAccount(s.Base, len(documents), s.progress)
+	if err := s.recall(ctx, nil); err != nil {
+		return err
+	}
+	ids := map[string]bool{}
+	for i, d := range documents {
+		if d.ID == "" || ids[d.ID] {
+			return fmt.Errorf("document %d has the id %q, which is empty or comes twice", i, d.ID)
+		}
+		ids[d.ID] = true
+		d, err := d.Normal()
+		if err != nil {
+			return err
+		}
+		cut, err := s.Deps.Cut(s.Base, d)
+		if err != nil {
+			return fmt.Errorf("document %q: %w", d.ID, err)
+		}
+		if err := s.add(ctx, &cutFile{documents: []knowledge.Cut{cut}, bytes: len(d.Text)}); err != nil {
+			return err
+		}
+	}
+	if err := s.put(ctx); err != nil {
+		return err
+	}
+	if err := s.removeRest(ctx); err != nil {
+		return err
+	}
+	return s.finish(ctx)
+}
+
+// recall reads what the base has.
 func (s *syncing) recall(ctx context.Context, files []string) error {
 	s.known, s.of, s.seen = map[string]Known{}, map[string][]Known{}, map[string]bool{}
 	s.sums, s.embedded, s.chunks, s.names = map[string][32]byte{}, map[string]int{}, map[string]int{}, map[string]bool{}
@@ -244,6 +297,11 @@ func (s *syncing) recall(ctx context.Context, files []string) error {
 			s.of[k.Source] = append(s.of[k.Source], k)
 		}
 	}
+	return nil
+}
+
+// checkGone refuses to go on if most files are gone.
+func (s *syncing) checkGone() error {
 	gone := 0
 	for name := range s.of {
 		if _, err := fs.Stat(s.source.FS, name); errors.Is(err, fs.ErrNotExist) {
@@ -372,7 +430,7 @@ func (s *syncing) cut(ctx context.Context, f *cutFile) {
 	}
 }
 
-// add adds the documents of a file to the batch, and writes it when it is full.
+// add takes the documents of a file that was read.
 func (s *syncing) add(ctx context.Context, f *cutFile) error {
 	if f.skip != nil && (f.skip.Kind == folder.SkipUnreadable || f.skip.Kind == folder.SkipMemory) {
 		s.keep(f.name)
@@ -384,6 +442,9 @@ func (s *syncing) add(ctx context.Context, f *cutFile) error {
 	}
 	s.account.Note(f.notes...)
 	s.account.File(chunks, f.bytes, f.skip, len(f.documents) > 0 || f.skip == nil)
+	if f.name == "" {
+		return s.enqueue(ctx, f)
+	}
 	delete(s.stamps, f.name)
 	if s.skips[f.name] = f.skip; f.stamp != "" {
 		s.stamps[f.name] = f.stamp
@@ -391,6 +452,11 @@ func (s *syncing) add(ctx context.Context, f *cutFile) error {
 	if f.skip != nil {
 		f.stamp = "" // another process reads it again, to know why
 	}
+	return s.enqueue(ctx, f)
+}
+
+// enqueue adds the documents of a file to the batch, and writes it when it is full.
+func (s *syncing) enqueue(ctx context.Context, f *cutFile) error {
 	s.batch = append(s.batch, *f)
 	waiting := 0
 	for i := range s.batch {
@@ -473,7 +539,6 @@ func (s *syncing) count(chunks []chunk.Chunk) {
 
 // note records documents that were written.
 func (s *syncing) note(documents []Document) {
-	s.wrote = true
 	for i := range documents {
 		d := &documents[i]
 		embedded := 0
@@ -490,13 +555,12 @@ func (s *syncing) note(documents []Document) {
 func (s *syncing) removeRest(ctx context.Context) error {
 	var rest []string
 	for id, k := range s.known {
-		if k.Source != "" && !s.seen[id] {
+		if (k.Source != "" || s.all) && !s.seen[id] {
 			rest = append(rest, id)
 		}
 	}
 	slices.Sort(rest)
 	for ids := range slices.Chunk(rest, putFiles) {
-		s.wrote = true
 		if err := s.lease.Put(ctx, nil, ids); err != nil {
 			return err
 		}

@@ -268,7 +268,9 @@ func (m *Memory) Vocabulary(ctx context.Context, base string, most int) (list []
 			all[t.Text] = engine.TermCount{Text: t.Text, Texts: was.Texts + t.Texts, Total: was.Total + t.Total}
 		}
 	}
-	list = slices.SortedFunc(maps.Values(all), func(a, b engine.TermCount) int { return cmp.Or(cmp.Compare(b.Texts, a.Texts), cmp.Compare(a.Text, b.Text)) })
+	list = slices.SortedFunc(maps.Values(all), func(a, b engine.TermCount) int {
+		return cmp.Or(cmp.Compare(b.Texts, a.Texts), cmp.Compare(a.Text, b.Text))
+	})
 	return list[:min(most, len(list))], nil
 }
 
