@@ -17,3 +17,13 @@ func TestContract(t *testing.T) {
 		return servers[prefix]
 	})
 }
+
+// Candidates with the statistics of the whole base are ranked as by an embedded base.
+func TestRankingAsEmbedded(t *testing.T) {
+	for name, step := range map[string]int{"scifact": 20, "cranfield": 4} {
+		t.Run(name, func(t *testing.T) {
+			server := new(enginetest.Memory)
+			enginetest.Ranking(t, func(*testing.T, string) engine.Server { return server }, "../../../shared/ir/"+name, name, step, .005)
+		})
+	}
+}

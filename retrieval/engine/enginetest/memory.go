@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +31,7 @@ type Memory struct {
 type memoryBase struct {
 	visible, next map[string]engine.Document // next is nil while nothing was put
 	state         engine.State
+	terms         map[string]engine.TermCount // of the visible documents
 	measures      []byte
 	owner         string
 	token         int
@@ -140,12 +140,7 @@ func (m *Memory) counts(s *engine.Search) [][]engine.TermCount {
 			if m.bases[id] == nil {
 				continue
 			}
-			for _, d := range m.bases[id].visible {
-				if k, ok := slices.BinarySearchFunc(d.Terms, t.Text, func(t engine.TermCount, text string) int { return strings.Compare(t.Text, text) }); ok {
-					counts[i][j].Texts += d.Terms[k].Texts
-					counts[i][j].Total += d.Terms[k].Total
-				}
-			}
+			counts[i][j].Texts, counts[i][j].Total = m.bases[id].terms[t.Text].Texts, m.bases[id].terms[t.Text].Total
 		}
 	}
 	return counts
@@ -261,14 +256,7 @@ func (m *Memory) Vocabulary(ctx context.Context, base string, most int) (list []
 	if m.bases[base] == nil {
 		return nil, nil
 	}
-	all := map[string]engine.TermCount{}
-	for _, d := range m.bases[base].visible {
-		for _, t := range d.Terms {
-			was := all[t.Text]
-			all[t.Text] = engine.TermCount{Text: t.Text, Texts: was.Texts + t.Texts, Total: was.Total + t.Total}
-		}
-	}
-	list = slices.SortedFunc(maps.Values(all), func(a, b engine.TermCount) int {
+	list = slices.SortedFunc(maps.Values(m.bases[base].terms), func(a, b engine.TermCount) int {
 		return cmp.Or(cmp.Compare(b.Texts, a.Texts), cmp.Compare(a.Text, b.Text))
 	})
 	return list[:min(most, len(list))], nil
@@ -433,7 +421,12 @@ func (l *memoryLease) Commit(ctx context.Context, generation, space string) erro
 	defer done()
 	l.b.visible, l.b.next = l.b.coming(), nil
 	s := engine.State{Generation: generation, Space: space, Measures: l.b.state.Measures, Documents: len(l.b.visible)}
+	l.b.terms = map[string]engine.TermCount{}
 	for _, d := range l.b.visible {
+		for _, t := range d.Terms {
+			was := l.b.terms[t.Text]
+			l.b.terms[t.Text] = engine.TermCount{Text: t.Text, Texts: was.Texts + t.Texts, Total: was.Total + t.Total}
+		}
 		for _, c := range d.Chunks {
 			s.Chunks++
 			s.Bytes, s.Length, s.Distinct = s.Bytes+int64(len(c.Text)), s.Length+uint64(c.Length), s.Distinct+uint64(engine.Distinct(c.Packed))
