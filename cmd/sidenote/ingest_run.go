@@ -36,6 +36,7 @@ type ingestion struct {
 	Embedded []embeddedBase // bases that were embedded
 
 	pending    []folder.Folder  // still to be read
+	engines    []folder.Folder  // of bases in engines elsewhere
 	failed     map[string]error // why others could not be read, by base
 	unembedded error            // why some chunks have no vector
 	where      string           // the progress, for the message when it is stopped
@@ -68,7 +69,14 @@ func (r *ingestion) Choose(acceptDeletions bool) error {
 			folder := r.Config.Folder(name)
 			folder.AcceptDeletions = folder.AcceptDeletions || acceptDeletions
 			r.pending = append(r.pending, folder)
+		case k.Remote() && k.Path != "":
+			folder := r.Config.Folder(name)
+			folder.AcceptDeletions = folder.AcceptDeletions || acceptDeletions
+			r.engines = append(r.engines, folder)
 		}
+	}
+	if len(r.pending) == 0 && len(r.engines) > 0 {
+		return r.Config.CheckFolders(nil)
 	}
 	if len(r.pending) == 0 {
 		return errors.New("there is nothing to read; name a folder by --knowledge NAME=PATH, or a --config")
@@ -98,6 +106,9 @@ func (r *ingestion) do(ctx context.Context) error {
 	}
 	if client != nil {
 		defer client.Close()
+	}
+	if err := r.writeEngines(ctx, client); err != nil || len(r.pending) == 0 {
+		return err
 	}
 	asked := store.LockedError{}
 	for {

@@ -20,6 +20,7 @@ type Store struct {
 	Created    time.Time
 	Changed    time.Time // when its content last changed; zero if never
 	Files      int
+	Chunks     int   // of a base in an engine elsewhere
 	Bytes      int64 // total size of the texts
 	Joint      bool  // it can be searched together with other joint bases
 	// File returns document i in the order of ids, 0 <= i < Files. It is nil if the base cannot

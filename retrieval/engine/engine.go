@@ -71,6 +71,7 @@ type Engine struct {
 	known   *knownState       // of the bases, by id; replaced as a whole
 	loading map[string]string // versions of measures that are read or were, by base
 	joined  joinedVocabularies
+	urls    urls
 }
 
 // A Base is one base of an Engine.
@@ -131,9 +132,6 @@ func (e *Engine) Server() Server { return e.options.Server }
 // Name returns the name for people. Engines of different Servers have different names.
 func (e *Engine) Name() string { return e.options.Name }
 
-// FirstRead returns a channel that is closed after the first attempt to read the states.
-func (e *Engine) FirstRead() <-chan struct{} { return e.first }
-
 // Skips reports whether searches are skipped because the Server does not answer.
 func (e *Engine) Skips() bool { return e.guard.Skips() }
 
@@ -192,6 +190,21 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	q.Bases = []retrieval.Ref{{Knowledge: b.id}}
 	return b.engine.Retrieve(ctx, q)
 }
+
+// FirstRead returns a channel that is closed after the first attempt to read the states.
+func (b *Base) FirstRead() <-chan struct{} { return b.engine.first }
+
+// Trouble returns what does not work at present, a line each; nil if all is well.
+func (b *Base) Trouble() []string { return b.engine.Trouble() }
+
+// Answered reports whether the Server has ever answered.
+func (b *Base) Answered() bool { return b.engine.Answered() }
+
+// Skips reports whether searches are skipped because the Server does not answer.
+func (b *Base) Skips() bool { return b.engine.Skips() }
+
+// Mapped reports whether the base is a table that others write, which is searched alone.
+func (b *Base) Mapped() bool { return b.engine.sampled(b.id) }
 
 // Refresh reads the states of all bases of the engine, and what was measured, now.
 func (b *Base) Refresh(ctx context.Context) error {

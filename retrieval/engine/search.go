@@ -311,6 +311,7 @@ func (s *searching) fill(res *retrieval.Result, r *knowledge.Ranking) {
 		src := &res.Sources[i]
 		*src = s.e.source(s.ids[c.Base], &c.Chunk, s.q.Encoding)
 		src.Score, src.Arm, src.ByArm = h.Score, h.Arm, h.ByArm
+		s.e.urls.note(src.Knowledge, src.Doc, c.Attributes)
 	}
 	if s.degraded != nil {
 		res.Degraded, res.EmbedFailure = retrieval.StageEmbed, retrieval.EmbedReasonOf(s.degraded)

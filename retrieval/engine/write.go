@@ -60,6 +60,8 @@ type WriterOptions struct {
 type Writer struct {
 	WriterOptions
 	lease  Lease
+	held   context.Context         // ends when the lease is lost; its cause is ErrLeaseLost
+	drop   func()                  // ends the renewals
 	stamps map[string]string       // of files that this process has read, by name
 	skips  map[string]*folder.Skip // what of them was not read
 	// Embedding reports the last Sync.
@@ -83,8 +85,11 @@ func (w *Writer) Close(ctx context.Context) error {
 	if w.lease == nil {
 		return nil
 	}
+	w.drop()
 	err := w.lease.Release(ctx)
-	w.lease = nil
+	if w.lease = nil; errors.Is(err, ErrLeaseLost) {
+		return nil
+	}
 	return err
 }
 
@@ -118,17 +123,13 @@ func (w *Writer) run(ctx context.Context, do func(ctx context.Context) error) er
 	w.Embedding = Embedding{}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	renewing := make(chan struct{})
-	go func() {
-		defer close(renewing)
-		w.renew(ctx, cancel)
-	}()
-	defer func() { cancel(nil); <-renewing }()
+	defer context.AfterFunc(w.held, func() { cancel(context.Cause(w.held)) })()
 	if err := do(ctx); err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, ErrLeaseLost) {
 			err = cause
 		}
 		if errors.Is(err, ErrLeaseLost) {
+			w.drop()
 			w.lease = nil
 		}
 		if gone := (*folder.GoneError)(nil); errors.As(err, &gone) {
@@ -149,21 +150,33 @@ func (w *Writer) Look(ctx context.Context, f folder.Folder, enter func(dir strin
 	return folder.Look(ctx, f, w.Deps.PDF, enter)
 }
 
-// hold acquires the lease, unless the Writer has it.
+// hold acquires the lease, unless the Writer has it. It is renewed until Close, so that one process
+// stays the writer as long as it lives.
 func (w *Writer) hold(ctx context.Context) (err error) {
 	if w.lease != nil {
 		if err = w.lease.Renew(ctx); !errors.Is(err, ErrLeaseLost) {
 			return err
 		}
+		w.drop()
 		w.lease = nil
 	}
-	w.lease, err = w.Server.Acquire(ctx, w.Base, w.Owner, leaseTime)
-	return err
+	lease, err := w.Server.Acquire(ctx, w.Base, w.Owner, leaseTime)
+	if err != nil {
+		return err
+	}
+	held, cancel := context.WithCancelCause(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		renew(held, lease, cancel)
+	}()
+	w.lease, w.held, w.drop = lease, held, func() { cancel(nil); <-ended }
+	return nil
 }
 
-// renew renews the lease until ctx ends, and cancels it if the lease is lost.
-func (w *Writer) renew(ctx context.Context, cancel context.CancelCauseFunc) {
-	lease, again := w.lease, time.NewTicker(leaseTime/3)
+// renew renews a lease until ctx ends, and cancels it if the lease is lost.
+func renew(ctx context.Context, lease Lease, cancel context.CancelCauseFunc) {
+	again := time.NewTicker(leaseTime / 3)
 	defer again.Stop()
 	for {
 		select {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -18,7 +19,6 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
-	"sidenote/retrieval/vectorstore"
 )
 
 // Bases are the knowledge bases of the configuration, both embedded and in vector stores.
@@ -27,13 +27,15 @@ type Bases struct {
 	keep      bool                           // see Options.Keep
 	catalogue *catalogue
 	made      atomic.Pointer[madeBases]
-	changed   chan struct{}                // signals that made was replaced
-	stores    map[string]*vectorstore.Base // the remote bases, by id
+	changed   chan struct{}         // signals that made was replaced
+	stores    map[string]remoteBase // those elsewhere, by id
+	closers   []io.Closer           // of stores
 	state     *stateFolder
 	reader    *Reader
 	view      *storeView
 	monitor   Monitor
-	once      sync.Map // ids for which wasOpen has been true
+	writers   map[string]*indexer // by id; bases in engines elsewhere that this process writes
+	once      sync.Map            // ids for which wasOpen has been true
 }
 
 // madeBases are the embedded bases. A value is immutable: a reload replaces it.
@@ -42,10 +44,18 @@ type madeBases struct {
 	indexers map[string]*indexer        // by id; only bases of the running configuration with a folder
 }
 
-// closeBases closes the vector stores and the state folder, as far as they are open.
+// A remoteBase is a base in a vector store or an engine elsewhere.
+type remoteBase interface {
+	retrieval.Base
+	FirstRead() <-chan struct{} // closed after the first attempt to read its state
+	Trouble() []string          // what does not work at present
+	Answered() bool             // whether it has ever answered
+}
+
+// closeBases closes the bases elsewhere and the state folder, as far as they are open.
 func closeBases(b *Bases) (errs []error) {
-	for _, store := range b.stores {
-		errs = append(errs, store.Close())
+	for _, c := range b.closers {
+		errs = append(errs, c.Close())
 	}
 	if b.state.library != nil {
 		errs = append(errs, b.state.library.Close())
@@ -59,10 +69,16 @@ func (b *Bases) open(tasks *Tasks) {
 	made := &madeBases{embedded: map[string]*knowledge.Base{}, indexers: map[string]*indexer{}}
 	named := map[string]retrieval.Base{}
 	defer func() { b.made.Store(made); b.catalogue.named.Store(&named) }()
+	b.writers = map[string]*indexer{}
+	engines := b.openEngines(tasks)
 	for _, name := range b.cfg.Load().KnowledgeNames() {
 		k, id := b.cfg.Load().Knowledge[name], string(name)
 		if k.Engine == config.EngineVectorStore {
 			named[id] = b.openStore(name)
+			continue
+		}
+		if base := engines[id]; base != nil {
+			named[id] = base
 			continue
 		}
 		base := b.state.base(id, k.Path)
@@ -188,6 +204,9 @@ func (b *Bases) CheckStart(ctx context.Context) error { return b.state.checkStar
 // the state folder or a base are logged and retried, and no request waits for them. indexed gets
 // each base that was read; ready is called once, when all were read or tried.
 func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) {
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	writing.Go(func() { b.writeEngines(ctx) })
 	for first := true; ctx.Err() == nil; first = false {
 		b.state.tellAccess(first)
 		if err := b.Index(ctx, indexed); err != nil && ctx.Err() == nil {

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/cmd/internal/terminal"
+	"sidenote/retrieval/engine"
 	"sidenote/retrieval/knowledge/folder"
-	"sidenote/retrieval/knowledge/library"
 )
 
 // An indexer keeps one base in sync with its folder.
 type indexer struct {
 	folder  folder.Folder
-	library *library.Library
+	library syncer
 	tasks   *Tasks
 	monitor Monitor
 
@@ -48,6 +48,13 @@ func (x *indexer) status() indexing {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.indexing
+}
+
+// A syncer makes a base the same as a folder: a library, or the writer of a base in an engine.
+type syncer interface {
+	Sync(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error)
+	Update(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error)
+	Look(ctx context.Context, f folder.Folder, enter func(dir string)) (digest uint64)
 }
 
 // A syncFunc is the method Sync or Update of a library.
@@ -155,9 +162,9 @@ func (x *indexer) follow(ctx context.Context, changed <-chan struct{}) {
 }
 
 // problem returns what went wrong in the last run, or "". A run that was cancelled at shutdown is
-// not a problem.
+// not a problem, nor is that another process writes the base.
 func (i indexing) problem() string {
-	if i.err == nil || errors.Is(i.err, context.Canceled) {
+	if i.err == nil || errors.Is(i.err, context.Canceled) || errors.Is(i.err, engine.ErrLeaseTaken) {
 		return ""
 	}
 	return WithRemedy(i.err).Error()
@@ -176,6 +183,12 @@ func WithRemedy(err error) error {
 func (x *indexer) tell(done indexing, failed bool) {
 	if why := done.problem(); why != "" {
 		x.monitor.Log(slog.LevelWarn, why)
+		return
+	}
+	if done.err != nil {
+		if !failed {
+			x.monitor.Log(slog.LevelInfo, done.err.Error()+"; this process takes over when that one ends")
+		}
 		return
 	}
 	r := done.report

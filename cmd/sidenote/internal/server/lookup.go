@@ -25,14 +25,32 @@ func lookupOf(e *Engine, cfg *config.Config, rw *rewrite.Rewriter, tenants *tena
 	}
 }
 
-// Explain returns how the embedded bases of a query arrive at their results.
+// firstOf returns the id of the first base, "" if there is none.
+func firstOf(bases []retrieval.Ref) string {
+	if len(bases) == 0 {
+		return ""
+	}
+	return bases[0].Knowledge
+}
+
+// Explain returns how the bases of a query arrive at their results: the embedded ones, or if the first
+// one is in an engine elsewhere, those in that engine.
 func Explain(ctx context.Context, e *Engine, q retrieval.Query) (told retrieval.Explained, err error) {
-	q.Bases = slices.DeleteFunc(slices.Clone(q.Bases), func(ref retrieval.Ref) bool {
-		base := e.catalogue.embedded(ref.Knowledge)
-		return base == nil || base.Content() == nil
-	})
+	explain := e.catalogue.group.Explain
+	if base := e.catalogue.inEngine(firstOf(q.Bases)); base != nil {
+		explain = base.Engine().Explain
+		q.Bases = slices.DeleteFunc(slices.Clone(q.Bases), func(ref retrieval.Ref) bool {
+			other := e.catalogue.inEngine(ref.Knowledge)
+			return other == nil || other.Engine() != base.Engine()
+		})
+	} else {
+		q.Bases = slices.DeleteFunc(slices.Clone(q.Bases), func(ref retrieval.Ref) bool {
+			base := e.catalogue.embedded(ref.Knowledge)
+			return base == nil || base.Content() == nil
+		})
+	}
 	asked := retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-		told, err = e.catalogue.group.Explain(ctx, q)
+		told, err = explain(ctx, q)
 		return retrieval.Result{}, err
 	})
 	prepare := &retrieval.Prepare{Next: asked, Ref: e.catalogue.Ref, HasTerms: e.catalogue.group.Analysed.HasTerms, Join: followup.Join}
@@ -53,7 +71,7 @@ func describer(e *Engine, cfg *config.Config) func(ctx context.Context, id strin
 		k, named := cfg.Knowledge[config.Name(id)]
 		b := explain.Base{
 			ID: id, Object: "knowledge", Engine: cmp.Or(k.Engine, config.EngineEmbedded), Status: explain.StatusReady, Configured: named,
-			Documents: s.Files, Bytes: s.Bytes, Generation: s.Generation, ChangedAt: admin.Unix(s.Changed),
+			Documents: s.Files, Chunks: s.Chunks, Bytes: s.Bytes, Generation: s.Generation, ChangedAt: admin.Unix(s.Changed),
 		}
 		if b.Generation == "" {
 			b.Status = explain.StatusIndexing
@@ -66,7 +84,7 @@ func describer(e *Engine, cfg *config.Config) func(ctx context.Context, id strin
 		if store := e.Bases.stores[id]; store != nil && len(store.Trouble()) > 0 {
 			b.Status = explain.StatusFailed
 		}
-		if x := e.Bases.made.Load().indexers[id]; x != nil {
+		if x := cmp.Or(e.Bases.made.Load().indexers[id], e.Bases.writers[id]); x != nil {
 			x.status().describe(&b)
 		}
 		return b, nil

@@ -19,7 +19,6 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
-	"sidenote/retrieval/vectorstore"
 )
 
 // A manager manages knowledge bases for the admin port. It changes the content of the state
@@ -27,8 +26,9 @@ import (
 type manager struct {
 	cfg     *config.Config
 	state   *stateFolder
-	made    *atomic.Pointer[madeBases]   // nil in a command
-	stores  map[string]*vectorstore.Base // nil in a command
+	made    *atomic.Pointer[madeBases] // nil in a command
+	stores  map[string]remoteBase      // nil in a command
+	writers map[string]*indexer        // likewise
 	view    *storeView
 	monitor Monitor
 }
@@ -96,8 +96,8 @@ func (m *manager) base(id string, stored store.Base) explain.Base {
 		ID: id, Object: "knowledge", Engine: cmp.Or(k.Engine, config.EngineEmbedded), Status: explain.StatusReady, Configured: named,
 		Documents: stored.Documents, Chunks: stored.Chunks, Bytes: stored.Bytes, ChangedAt: admin.Unix(stored.Changed),
 	}
-	if b.Engine == config.EngineVectorStore {
-		return m.vectorStore(b)
+	if b.Engine != config.EngineEmbedded {
+		return m.elsewhere(b)
 	}
 	_, _, whole := store.ReadOrigin(stored.Origin)
 	if c := m.state.library.Base(id).Content(); c != nil { // what it currently serves
@@ -142,17 +142,21 @@ func (i indexing) describe(b *explain.Base) {
 	b.Ingest = i.wire()
 }
 
-// vectorStore completes the description of a vector store.
-func (m *manager) vectorStore(b explain.Base) explain.Base {
+// elsewhere completes the description of a base in a vector store or an engine.
+func (m *manager) elsewhere(b explain.Base) explain.Base {
 	b.Status = explain.StatusIndexing
 	if m.stores == nil {
 		return b // a command only reads the state folder
 	}
 	if s, _ := m.view.Store(b.ID); s.Generation != "" {
-		b.Status, b.Generation, b.Documents, b.Bytes, b.ChangedAt = explain.StatusReady, s.Generation, s.Files, s.Bytes, admin.Unix(s.Changed)
+		b.Status, b.Generation, b.Documents, b.Chunks, b.Bytes, b.ChangedAt = explain.StatusReady, s.Generation, s.Files, s.Chunks, s.Bytes, admin.Unix(s.Changed)
 	}
-	if len(m.stores[b.ID].Trouble()) > 0 {
-		b.Status = explain.StatusFailed
+	if why := m.stores[b.ID].Trouble(); len(why) > 0 {
+		b.Status, b.Reason = explain.StatusFailed, strings.Join(why, "; ")
+	}
+	if x := m.writers[b.ID]; x != nil {
+		b.Path, b.Rules = SplitOrigin(m.cfg.Folder(config.Name(b.ID)).Origin())
+		x.status().describe(&b)
 	}
 	return b
 }
@@ -229,6 +233,9 @@ func (m *manager) DeleteBase(ctx context.Context, id string) error {
 
 // Ingest starts to read the folder of a base.
 func (m *manager) Ingest(ctx context.Context, id string, acceptDeletions bool) (run int, err error) {
+	if x := m.writers[id]; x != nil {
+		return x.ask(acceptDeletions), nil
+	}
 	if err := m.writable(id); err != nil {
 		return 0, err
 	}
@@ -243,7 +250,11 @@ func (m *manager) Ingest(ctx context.Context, id string, acceptDeletions bool) (
 
 // writable refuses bases that only another process or service may change.
 func (m *manager) writable(id string) error {
-	if k, _ := m.named(id); k.Engine == config.EngineVectorStore {
+	k, named := m.named(id)
+	if named && k.Remote() {
+		return admin.Refuse(http.StatusNotImplemented, "kept_elsewhere", "Knowledge base %q is in %s; it is changed by its folder or by who writes it there.", id, m.cfg.EngineText(config.Name(id)))
+	}
+	if k.Engine == config.EngineVectorStore {
 		return admin.Refuse(http.StatusNotImplemented, "kept_elsewhere", "Knowledge base %q is the vector store %s on %s; change it there.", id, k.ID, k.Upstream)
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/engine"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/vectorstore"
@@ -45,6 +46,7 @@ type catalogue struct {
 
 	together retrieval.Retriever // the group behind its caches
 	remote   retrieval.Retriever // the vector stores behind their caches
+	engines  retrieval.Retriever // the bases in engines elsewhere behind their caches
 }
 
 // base returns the base with an id.
@@ -73,14 +75,25 @@ func (c *catalogue) store(id string) *vectorstore.Base {
 	return store
 }
 
-// joint names the group of bases that a base is ranked together with: the embedded ones, or those
-// on one central Sidenote; "" if it is ranked alone.
+// inEngine returns the base with an id in an engine elsewhere, or nil.
+func (c *catalogue) inEngine(id string) *engine.Base {
+	base, _ := c.base(id)
+	b, _ := base.(*engine.Base)
+	return b
+}
+
+// joint names the group of bases that a base is ranked together with: the embedded ones, those on one
+// central Sidenote, or those in one engine; "" if it is ranked alone.
 func (c *catalogue) joint(id string) string {
 	switch base, _ := c.base(id); base := base.(type) {
 	case *knowledge.Base:
 		return "embedded"
 	case *vectorstore.Base:
 		return base.Central()
+	case *engine.Base:
+		if !base.Mapped() {
+			return "engine " + base.Engine().Name()
+		}
 	}
 	return ""
 }
@@ -105,14 +118,17 @@ func (c *catalogue) ids() []string {
 }
 
 // retriever returns the cached retriever of a base, or nil if there is no such base. It is the same
-// for all embedded bases and for all vector stores, because it shares searches in flight.
+// for all embedded bases, for all vector stores and for all engines, because it shares searches in flight.
 func (c *catalogue) retriever(id string) retrieval.Retriever {
 	base, ok := c.base(id)
 	if !ok {
 		return nil
 	}
-	if _, embedded := base.(*knowledge.Base); embedded {
+	switch base.(type) {
+	case *knowledge.Base:
 		return c.together
+	case *engine.Base:
+		return c.engines
 	}
 	return c.remote
 }

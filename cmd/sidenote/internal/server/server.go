@@ -27,6 +27,7 @@ import (
 	"sidenote/proxy/transport/tcp"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/engine"
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
@@ -157,6 +158,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	}
 	e.catalogue.together = e.caches.WithCache(e.catalogue.group, cache.Candidates)
 	e.catalogue.remote = e.caches.WithCache(&vectorstore.Stores{Base: e.catalogue.store, Searched: m.Metrics.Searched}, cache.Candidates)
+	e.catalogue.engines = e.caches.WithCache(&engine.Bases{Base: e.catalogue.inEngine}, cache.Candidates)
 	e.view = newStoreView(e.catalogue, analysed.HasTerms, func(id string) retrieval.Reason { return e.Bases.unready(id) })
 	if err := e.openBases(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Close())
@@ -212,7 +214,7 @@ func (e *Engine) openBases(ctx context.Context, o Options) error {
 	state := &stateFolder{cfg: &e.running, options: o, reader: e.Reader, view: e.view, group: e.catalogue.group, embedding: e.embedding, monitor: e.monitor}
 	e.Bases = &Bases{
 		cfg: &e.running, keep: o.Keep, catalogue: e.catalogue, changed: make(chan struct{}, 1),
-		stores: map[string]*vectorstore.Base{}, state: state, reader: e.Reader, view: e.view, monitor: e.monitor,
+		stores: map[string]remoteBase{}, state: state, reader: e.Reader, view: e.view, monitor: e.monitor,
 	}
 	if err := state.open(ctx); err != nil {
 		return err
@@ -326,5 +328,5 @@ func (e *Engine) manager(cfg *config.Config) admin.Manager {
 	if e.Bases.state.library == nil {
 		return nil
 	}
-	return &manager{cfg: cfg, state: e.Bases.state, made: &e.Bases.made, stores: e.Bases.stores, view: e.view, monitor: e.monitor}
+	return &manager{cfg: cfg, state: e.Bases.state, made: &e.Bases.made, stores: e.Bases.stores, writers: e.Bases.writers, view: e.view, monitor: e.monitor}
 }

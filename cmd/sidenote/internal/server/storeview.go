@@ -8,6 +8,7 @@ import (
 
 	"sidenote/proxy/explain"
 	"sidenote/retrieval"
+	"sidenote/retrieval/engine"
 	"sidenote/retrieval/knowledge"
 )
 
@@ -58,6 +59,16 @@ func (v *storeView) noteStore(id string, files int, bytes int64) {
 	s := v.known[id]
 	if s.Changed.IsZero() || s.Files != files || s.Bytes != bytes {
 		v.known[id] = explain.Store{Changed: time.Now(), Files: files, Bytes: bytes}
+	}
+}
+
+// noteEngine records the size of a base in an engine elsewhere.
+func (v *storeView) noteEngine(state engine.State) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.known[state.Base]
+	if s.Changed.IsZero() || s.Files != state.Documents || s.Chunks != state.Chunks || s.Bytes != state.Bytes {
+		v.known[state.Base] = explain.Store{Changed: time.Now(), Files: state.Documents, Chunks: state.Chunks, Bytes: state.Bytes}
 	}
 }
 

@@ -25,8 +25,11 @@ func (e *Engine) Toolbox() *tools.Box {
 	}
 }
 
-// urlOf returns the attribute "url" of a document in an embedded base, or "".
+// urlOf returns the attribute "url" of a document in an embedded base or in an engine, or "".
 func (c *catalogue) urlOf(id, doc string) string {
+	if base := c.inEngine(id); base != nil {
+		return base.URL(doc)
+	}
 	base := c.embedded(id)
 	if base == nil || base.Content() == nil {
 		return ""

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"context"
+
 	"sidenote/retrieval"
+	"sidenote/retrieval/engine"
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/knowledge"
 )
@@ -27,17 +30,26 @@ func WordAndVectorRetrievers(e *Engine) (words, vectors retrieval.Retriever) {
 }
 
 // Uncached returns three retrievers without caches, for measuring: ranking ranks everything in a
-// query's embedded bases, ordered ranks what the queries of a plan find in the order that requests
+// query's embedded bases, or in those of one engine, ordered ranks what the queries of a plan find in the order that requests
 // get, and request selects as for requests.
 func Uncached(e *Engine) (ranking, ordered, request retrieval.Retriever) {
 	analysed := e.catalogue.group.Analysed
 	prepared := func(next retrieval.Retriever) retrieval.Retriever {
 		return &retrieval.Prepare{Next: next, Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join}
 	}
-	group := func(string) retrieval.Retriever { return e.catalogue.group }
-	all := func(string) string { return "all" }
 	pipeline := func(whole bool) retrieval.Retriever {
-		return prepared(&retrieval.Pipeline{Bases: group, Joint: all, Terms: analysed.Terms, Unfiltered: whole})
+		return prepared(&retrieval.Pipeline{Bases: e.catalogue.direct, Joint: e.catalogue.joint, Terms: analysed.Terms, Unfiltered: whole})
 	}
-	return prepared(e.catalogue.group), pipeline(true), pipeline(false)
+	ranked := retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		return e.catalogue.direct(firstOf(q.Bases)).Retrieve(ctx, q)
+	})
+	return prepared(ranked), pipeline(true), pipeline(false)
+}
+
+// direct returns what searches a base, without caches.
+func (c *catalogue) direct(id string) retrieval.Retriever {
+	if c.inEngine(id) != nil {
+		return &engine.Bases{Base: c.inEngine}
+	}
+	return c.group
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite/tags"
@@ -15,7 +16,7 @@ import (
 func (b *Bases) openStore(name config.Name) *vectorstore.Base {
 	id := string(name)
 	store := vectorstore.Open(b.storeOptions(name))
-	b.stores[id] = store
+	b.stores[id], b.closers = store, append(b.closers, store)
 	b.monitor.WatchBreaker("vector_store/"+id, store.Skips)
 	return store
 }
@@ -46,8 +47,7 @@ func (b *Bases) AwaitStores(ctx context.Context, tell func(Indexed)) {
 		if !ok {
 			continue
 		}
-		o := b.cfg.Load().VectorStore(name)
-		line := fmt.Sprintf("%s: vector store %s at %s", id, o.Store, o.BaseURL.Host)
+		line := id + ": " + b.whereIs(name)
 		select {
 		case <-store.FirstRead():
 		case <-ctx.Done():
@@ -62,11 +62,28 @@ func (b *Bases) AwaitStores(ctx context.Context, tell func(Indexed)) {
 	}
 }
 
-// storeProblems lists the problems of a vector store.
+// whereIs describes where a base elsewhere is, for people.
+func (b *Bases) whereIs(name config.Name) string {
+	if cfg := b.cfg.Load(); cfg.Knowledge[name].Remote() {
+		text := cfg.EngineText(name)
+		if base := b.catalogue.inEngine(string(name)); base != nil && base.State().Generation != "" {
+			s := base.State()
+			text += fmt.Sprintf(": %s, %s", terminal.Plural(s.Documents, "document"), terminal.Plural(s.Chunks, "chunk"))
+		}
+		return text
+	}
+	o := b.cfg.Load().VectorStore(name)
+	return fmt.Sprintf("vector store %s at %s", o.Store, o.BaseURL.Host)
+}
+
+// storeProblems lists the problems of a base elsewhere.
 func (b *Bases) storeProblems(id string) []string {
 	lines := b.stores[id].Trouble()
-	if len(lines) == 0 && b.stores[id].Ref().Generation == "" {
-		return []string{"knowledge " + id + ": indexing"}
+	if len(lines) > 0 || b.stores[id].Ref().Generation != "" {
+		return lines
 	}
-	return lines
+	if name := config.Name(id); b.cfg.Load().Knowledge[name].Remote() {
+		return []string{"knowledge " + id + ": nothing was written to " + b.cfg.Load().EngineText(name) + " yet"}
+	}
+	return []string{"knowledge " + id + ": indexing"}
 }
