@@ -29,27 +29,24 @@ import (
 const limit = 2 * time.Minute
 
 // shared starts the server of all tests of a binary, unless $SIDENOTE_TEST_POSTGRES is the URL of
-// one. The script stops it when the test process ends, however it ends.
-var shared = sync.OnceValues(func() (string, error) {
+// one. The script stops it when the test process ends, however it ends: it keeps the Server, and so
+// the standard input of the script, until then.
+var shared = sync.OnceValues(func() (*Server, error) {
 	if address := os.Getenv("SIDENOTE_TEST_POSTGRES"); address != "" {
-		return address, nil
+		return &Server{URL: address}, nil
 	}
-	s, err := run()
-	if err != nil {
-		return "", err
-	}
-	return s.URL, nil
+	return run()
 })
 
 // Database returns the URL of a new database, with a superuser, in a server that the tests of a
 // binary share. It is dropped when the test ends.
 func Database(t testing.TB) string {
 	t.Helper()
-	address, err := shared()
+	s, err := shared()
 	if err != nil {
 		missing(t, err)
 	}
-	return newDatabase(t, address)
+	return newDatabase(t, s.URL)
 }
 
 // newDatabase creates a database and returns its URL.
@@ -113,7 +110,7 @@ func closeConn(conn *pgx.Conn) {
 
 // A Server is a Postgres of one test, for tests that stop it.
 type Server struct {
-	URL string // of an empty database
+	URL string // of its main database, with a superuser
 
 	dir   string
 	cmd   *exec.Cmd
@@ -192,14 +189,6 @@ func missing(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 	t.Skip(err)
-}
-
-// Database creates a database in the server and returns its URL.
-func (s *Server) Database(t testing.TB) string {
-	t.Helper()
-	name := "test_" + strings.ToLower(rand.Text())
-	Exec(t, s.URL, "create database "+name)
-	return strings.TrimSuffix(s.URL, "/postgres") + "/" + name
 }
 
 // Kill ends the server at once, as a crash does: what was committed is recovered by Restart.

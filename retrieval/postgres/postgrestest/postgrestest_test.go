@@ -21,11 +21,10 @@ func TestDatabasesAreSeparate(t *testing.T) {
 // A killed server starts again with what was committed.
 func TestRestart(t *testing.T) {
 	s := postgrestest.Start(t)
-	database := s.Database(t)
-	postgrestest.Exec(t, database, "create table a as select 7 as n")
+	postgrestest.Exec(t, s.URL, "create table a as select 7 as n")
 	s.Kill(t)
 	s.Restart(t)
-	if got := postgrestest.Value(t, database, "select n from a"); got != "7" {
+	if got := postgrestest.Value(t, s.URL, "select n from a"); got != "7" {
 		t.Errorf("got %s, want 7", got)
 	}
 }

@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+)
+
+// vectorParts find the best chunks by vector. Where a filter leaves few chunks, all their vectors
+// are compared; otherwise the index of the base is scanned until enough neighbours match. A base
+// without an index is small, and all its vectors are compared.
+//
+// A chunk is visible if its document is, so a scan asks for the document of each neighbour, one
+// after another: a join would let the planner read all of them first.
+func (b *searchSQL) vectorParts(vector string) []string {
+	dimensions := len(b.q.Vector)
+	half := fmt.Sprintf("%s.halfvec(%d)", b.vectors.schema, dimensions)
+	distance := fmt.Sprintf("c.embedding::%[1]s operator(%[2]s.<=>) %[3]s::%[1]s", half, b.vectors.schema, vector)
+	var sources []string
+	for _, id := range b.ids {
+		few := fmt.Sprintf("(select yes from few_%d)", id)
+		where := fmt.Sprintf("c.base = %d and c.dimensions = %d", id, dimensions)
+		scan := fmt.Sprintf("%s and (select %s%s from %s.documents d where d.key = c.doc)", where, b.visible(id), b.restriction(), b.s.schema)
+		if b.restricted() {
+			scan += " and not " + few
+		}
+		sources = append(sources, fmt.Sprintf("(select c.base, c.doc, c.ordinal, %s as distance from %s.chunks c where %s order by distance limit %d)",
+			distance, b.s.schema, scan, b.q.Depth))
+		if b.restricted() {
+			sources = append(sources, fmt.Sprintf("(select c.base, c.doc, c.ordinal, %s as distance from matching_%d m join %s.chunks c on c.doc = m.key where %s and %s order by distance limit %d)",
+				distance, id, b.s.schema, where, few, b.q.Depth))
+		}
+	}
+	return []string{fmt.Sprintf(`by_vector as materialized (
+  select base, doc, ordinal, row_number() over (order by distance, base, doc, ordinal) as place from (
+    select * from (
+%s) n
+    order by distance, base, doc, ordinal limit %d) best)`, strings.Join(sources, "\nunion all\n"), b.q.Depth)}
+}
+
+// payload reads the chunks that were found. Their texts are read by their keys, at most two for
+// each of the Depth candidates of each kind.
+func (b *searchSQL) payload(vector string) string {
+	cosine := "0::float8"
+	if vector != "" {
+		cosine = fmt.Sprintf("case when c.dimensions = %d then 1 - (c.embedding::%s.vector operator(%s.<=>) %s) else 0 end",
+			len(b.q.Vector), b.vectors.schema, b.vectors.schema, vector)
+	}
+	neighbour := func(step int) string {
+		return fmt.Sprintf("(select n.body from %s.chunks n where least(h.words, h.vector) <= %d and n.base = h.base and n.base in (%s) and n.doc = h.doc and n.ordinal = h.ordinal + %d)",
+			b.s.schema, b.q.Neighbours, b.all(), step)
+	}
+	return fmt.Sprintf(`select h.base, h.words, h.vector, %s, d.chunks, d.length, d.id, c.ordinal, d.name, c.section, c.body, %s, %s,
+  d.attributes, c.tokens, c.sketch, c.length, c.packed
+from hit h
+join %s.chunks c on c.base = h.base and c.base in (%s) and c.doc = h.doc and c.ordinal = h.ordinal
+join %s.documents d on d.key = h.doc`, cosine, neighbour(-1), neighbour(+1), b.s.schema, b.all(), b.s.schema)
+}
