@@ -9,7 +9,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -116,32 +115,29 @@ func remaining(ctx context.Context) int64 {
 
 // id returns the number of a base in the schema.
 func (s *Server) id(ctx context.Context, base string) (int, error) {
-	ids, err := s.idsOf(ctx, []string{base})
+	ids, err := s.existing(ctx, []string{base})
 	if err != nil {
 		return 0, err
 	}
 	return ids[0], nil
 }
 
-// idsOf returns the numbers of bases. It asks the database only about those that were not seen yet,
-// as a number never changes.
-func (s *Server) idsOf(ctx context.Context, bases []string) ([]int, error) {
+// existing returns the numbers of bases, 0 for those that do not exist; one must exist. It asks the
+// database only about those that were not seen yet, as a number never changes.
+func (s *Server) existing(ctx context.Context, bases []string) ([]int, error) {
 	ids, ok := s.knownIDs(bases)
-	if ok {
-		return ids, nil
-	}
-	if _, err := s.ownStates(ctx, bases); err != nil {
-		return nil, err
-	}
-	if ids, ok = s.knownIDs(bases); !ok {
-		for i, id := range ids {
-			if id == 0 {
-				return nil, fmt.Errorf("postgres: base %q: %w", bases[i], engine.ErrNoBase)
-			}
+	if !ok {
+		if _, err := s.ownStates(ctx, bases); err != nil {
+			return nil, err
 		}
-		return nil, errors.New("postgres: the version of pgvector is unknown")
+		ids, _ = s.knownIDs(bases)
 	}
-	return ids, nil
+	for _, id := range ids {
+		if id != 0 {
+			return ids, nil
+		}
+	}
+	return nil, fmt.Errorf("postgres: bases %q: %w", bases, engine.ErrNoBase)
 }
 
 // knownIDs returns the known numbers of bases, 0 for others. ok is false if one is unknown, or

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,51 +29,51 @@ func (s *Server) Search(ctx context.Context, q *engine.Search) (*engine.Found, e
 		s.forget(q.Bases)
 		found, err = s.search(ctx, q)
 	}
-	if err == nil && found == nil {
-		err = fmt.Errorf("postgres: bases %q: %w", q.Bases, engine.ErrNoBase)
-	}
 	if isMissing(err) {
 		s.forget(q.Bases)
 		err = fmt.Errorf("%w: %w", engine.ErrNoBase, err)
 	}
+	if err == nil && found == nil {
+		err = fmt.Errorf("postgres: bases %q: %w", q.Bases, engine.ErrNoBase)
+	}
 	return found, err
 }
 
-// search returns nil if a base is not there under its known number.
+// search returns nil if a base is not there under its known number. Bases that do not exist have
+// the zero state, but one must exist.
 func (s *Server) search(ctx context.Context, q *engine.Search) (*engine.Found, error) {
-	ids, err := s.idsOf(ctx, q.Bases)
+	ids, err := s.existing(ctx, q.Bases)
 	if err != nil {
 		return nil, err
 	}
-	b := newSearchSQL(s, ids, q)
 	place := map[int]int{}
 	for i, id := range ids {
-		place[id] = i
+		if id != 0 {
+			place[id] = i
+		}
 	}
+	b := newSearchSQL(s, slices.Sorted(maps.Keys(place)), q)
 	var found *engine.Found
+	seen := 0
 	err = s.read(ctx, q.Tenant, []statement{b.settings(), b.states(), b.candidates()},
-		func() { found = newFound(q) },
+		func() { found, seen = newFound(q), 0 },
 		func(i int, r *row) {
 			switch i {
 			case 1:
 				s.readCounts(found, q, place, r)
+				seen++
 			case 2:
 				found.Candidates = append(found.Candidates, readCandidate(place, r))
 			}
 		})
-	if err != nil {
+	if err != nil || seen < len(place) {
 		return nil, err
-	}
-	for i := range found.States {
-		if found.States[i].Base == "" {
-			return nil, nil
-		}
 	}
 	return found, nil
 }
 
 func newFound(q *engine.Search) *engine.Found {
-	found := &engine.Found{States: make([]engine.State, len(q.Bases)), Counts: make([][]engine.TermCount, len(q.Terms))}
+	found := &engine.Found{States: zeroStates(q.Bases), Counts: make([][]engine.TermCount, len(q.Terms))}
 	for i, term := range q.Terms {
 		found.Counts[i] = make([]engine.TermCount, len(q.Bases))
 		for j := range found.Counts[i] {

@@ -9,12 +9,15 @@ import (
 // are compared; otherwise the index of the base is scanned until enough neighbours match. A base
 // without an index is small, and all its vectors are compared.
 //
+// The index holds vectors in half precision, whose rounding swaps neighbours, so a scan reads some
+// more of them than are needed.
+//
 // A chunk is visible if its document is, so a scan asks for the document of each neighbour, one
 // after another: a join would let the planner read all of them first.
 func (b *searchSQL) vectorParts(vector string) []string {
 	dimensions := len(b.q.Vector)
 	half := fmt.Sprintf("%s.halfvec(%d)", b.vectors.schema, dimensions)
-	distance := fmt.Sprintf("c.embedding::%[1]s operator(%[2]s.<=>) %[3]s::%[1]s", half, b.vectors.schema, vector)
+	order := fmt.Sprintf("c.embedding::%[1]s operator(%[2]s.<=>) %[3]s::%[1]s", half, b.vectors.schema, vector)
 	var sources []string
 	for _, id := range b.ids {
 		few := fmt.Sprintf("(select yes from few_%d)", id)
@@ -23,18 +26,18 @@ func (b *searchSQL) vectorParts(vector string) []string {
 		if b.restricted() {
 			scan += " and not " + few
 		}
-		sources = append(sources, fmt.Sprintf("(select c.base, c.doc, c.ordinal, %s as distance from %s.chunks c where %s order by distance limit %d)",
-			distance, b.s.schema, scan, b.q.Depth))
+		sources = append(sources, fmt.Sprintf("(select c.base, c.doc, c.ordinal, c.embedding from %s.chunks c where %s order by %s limit %d)",
+			b.s.schema, scan, order, b.q.Depth+b.q.Depth/4+1))
 		if b.restricted() {
-			sources = append(sources, fmt.Sprintf("(select c.base, c.doc, c.ordinal, %s as distance from matching_%d m join %s.chunks c on c.doc = m.key where %s and %s order by distance limit %d)",
-				distance, id, b.s.schema, where, few, b.q.Depth))
+			sources = append(sources, fmt.Sprintf("(select c.base, c.doc, c.ordinal, c.embedding from matching_%d m join %s.chunks c on c.doc = m.key where %s and %s)",
+				id, b.s.schema, where, few))
 		}
 	}
 	return []string{fmt.Sprintf(`by_vector as materialized (
   select base, doc, ordinal, row_number() over (order by distance, base, doc, ordinal) as place from (
-    select * from (
-%s) n
-    order by distance, base, doc, ordinal limit %d) best)`, strings.Join(sources, "\nunion all\n"), b.q.Depth)}
+    select n.base, n.doc, n.ordinal, n.embedding::%[1]s.vector operator(%[1]s.<=>) %[2]s as distance from (
+%[3]s) n
+    order by distance, base, doc, ordinal limit %[4]d) best)`, b.vectors.schema, vector, strings.Join(sources, "\nunion all\n"), b.q.Depth)}
 }
 
 // payload reads the chunks that were found. Their texts are read by their keys, at most two for
