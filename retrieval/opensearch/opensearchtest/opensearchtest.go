@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -20,54 +21,62 @@ import (
 // with the test binary. Where none can be had the test is skipped, but fails if $CI is set.
 func URL(tb testing.TB) *url.URL {
 	tb.Helper()
-	u, err := started()
+	server, err := started()
 	if err != nil {
 		if os.Getenv("CI") != "" {
 			tb.Fatal(err)
 		}
 		tb.Skip(err)
 	}
-	return u
+	return server.url
+}
+
+// A server ends when its standard input is closed, so that end of the pipe must stay reachable.
+type server struct {
+	url   *url.URL
+	stdin io.Closer
 }
 
 // started is a constant of the test binary: the server that it started, which ends with it.
-var started = sync.OnceValues(func() (*url.URL, error) {
+var started = sync.OnceValues(func() (*server, error) {
 	if set := os.Getenv("SIDENOTE_TEST_OPENSEARCH"); set != "" {
-		return url.Parse(set)
+		u, err := url.Parse(set)
+		return &server{url: u}, err
 	}
-	line, err := start()
+	s, err := start()
 	if err != nil {
 		return nil, fmt.Errorf("no OpenSearch for tests: %w", err)
 	}
-	return url.Parse(line)
+	return s, nil
 })
 
-// start runs deploy/engines.sh, which stops the server when its standard input ends: the write end of
-// that pipe stays open for as long as this process lives.
-func start() (string, error) {
+// start runs deploy/engines.sh.
+func start() (*server, error) {
 	_, file, _, _ := runtime.Caller(0)
 	script := filepath.Join(filepath.Dir(file), "..", "..", "..", "deploy", "engines.sh")
 	dir, err := os.MkdirTemp("", "sidenote-opensearch-")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	run := exec.Command("bash", script, "opensearch", "run", dir)
 	var said bytes.Buffer
 	run.Stderr = &said
-	if _, err := run.StdinPipe(); err != nil {
-		return "", err
+	stdin, err := run.StdinPipe()
+	if err != nil {
+		return nil, err
 	}
 	out, err := run.StdoutPipe()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := run.Start(); err != nil {
-		return "", err
+		return nil, err
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		_ = run.Wait()
-		return "", fmt.Errorf("%s", strings.TrimSpace(said.String()))
+		return nil, fmt.Errorf("%s", strings.TrimSpace(said.String()))
 	}
-	return strings.TrimSpace(line), nil
+	u, err := url.Parse(strings.TrimSpace(line))
+	return &server{u, stdin}, err
 }
