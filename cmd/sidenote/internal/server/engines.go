@@ -13,6 +13,8 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/retrieval"
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/opensearch"
+	"sidenote/retrieval/postgres"
 	"sidenote/retrieval/services"
 )
 
@@ -23,7 +25,22 @@ type engineOpener func(engine.Connection, map[string]engine.Mapping) (engine.Ser
 // engineOpeners returns the engines that are part of the program, by their names in a
 // configuration.
 func engineOpeners() map[string]engineOpener {
-	return map[string]engineOpener{}
+	return map[string]engineOpener{
+		config.EnginePostgres: func(c engine.Connection, mappings map[string]engine.Mapping) (engine.Server, error) {
+			s, err := postgres.Open(postgres.Options{Connection: c, Mappings: mappings})
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		config.EngineOpenSearch: func(c engine.Connection, mappings map[string]engine.Mapping) (engine.Server, error) {
+			s, err := opensearch.Open(opensearch.Options{Connection: c, Mappings: mappings})
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+	}
 }
 
 // OpenEngine opens the engine of a base, for all bases that share it. It does not connect.
