@@ -5,16 +5,41 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit, urlunsplit
 
 AMONG = 6  # how many sources a request has by default
 
 
-def run(sidenote, state, command, bases, argument=None, body=None):
-    """Returns what a command of the binary answers in JSON."""
-    line = [sidenote, command, "--json", "--state", state]
+def configure(manuals, engine, bases):
+    """Writes a configuration of bases in an engine at a URL, and returns its name."""
+    name = os.path.join(manuals, "engine-" + "-".join(bases) + ".yaml")
+    at = urlsplit(engine)
+    knowledge = {}
     for base in bases:
-        line += ["--knowledge", base]
+        k = {"engine": "postgres" if at.scheme.startswith("postgres") else "opensearch"}
+        k["url"] = urlunsplit((at.scheme, at.netloc.rpartition("@")[2], at.path, "", ""))
+        if at.username:
+            k["user"] = at.username
+        k["path"] = os.path.join(manuals, "docs", *([] if base == "all" else [base]))
+        knowledge[base] = k
+    part = f"{name}.{threading.get_ident()}"  # many ask at a time
+    with open(part, "w", encoding="utf-8") as f:
+        json.dump({"upstreams": {"default": {"base_url": "http://127.0.0.1:9"}}, "knowledge": knowledge, "state": os.path.join(manuals, "state")}, f)
+    os.replace(part, name)
+    return name
+
+
+def run(sidenote, manuals, command, bases, argument=None, body=None):
+    """Returns what a command of the binary answers in JSON."""
+    line = [sidenote, command, "--json"]
+    if engine := os.environ.get("ENGINE"):
+        line += ["--config", configure(manuals, engine, bases)]
+    else:
+        line += ["--state", os.path.join(manuals, "state")]
+        for base in bases:
+            line += ["--knowledge", base]
     if argument is not None:
         line += ["--", argument]
     done = subprocess.run(line, input=body, capture_output=True, text=True)
@@ -27,12 +52,12 @@ def run(sidenote, state, command, bases, argument=None, body=None):
 
 
 class Asker:
-    def __init__(self, sidenote, state):
-        self.sidenote, self.state = sidenote, state
+    def __init__(self, sidenote, manuals):
+        self.sidenote, self.manuals = sidenote, manuals
 
     def search(self, question, bases):
         """Returns the sources of a question: base and document, best first."""
-        answer = run(self.sidenote, self.state, "search", bases, argument=question)
+        answer = run(self.sidenote, self.manuals, "search", bases, argument=question)
         return [(s["kb_id"], s["doc_id"]) for s in answer.get("data") or []]
 
     def converse(self, turns, bases):
@@ -42,7 +67,7 @@ class Asker:
             messages += [{"role": "user", "content": turn}, {"role": "assistant", "content": "…"}]
         messages.append({"role": "user", "content": turns[-1]})
         body = json.dumps({"model": "gpt-4o", "messages": messages})
-        answer = run(self.sidenote, self.state, "rewrite", bases, body=body)
+        answer = run(self.sidenote, self.manuals, "rewrite", bases, body=body)
         sources = answer.get("ledger", {}).get("sources") or []
         return [(s["kb_id"], s["doc_id"]) for s in sources if s.get("id")]
 
@@ -81,7 +106,7 @@ def main(sidenote, manuals, *bases):
     with open(os.path.join(here, "manuals-off-topic.txt"), encoding="utf-8") as f:
         off_topic = [line.strip() for line in f if line.strip()]
     check(questions, os.path.join(manuals, "docs"))
-    asker = Asker(sidenote, os.path.join(manuals, "state"))
+    asker = Asker(sidenote, manuals)
     side_by_side = ThreadPoolExecutor(os.cpu_count()).map
     single = [q for q in questions if "q" in q]
     talks = [q for q in questions if "turns" in q]
@@ -116,4 +141,7 @@ def main(sidenote, manuals, *bases):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "configure":
+        print(configure(sys.argv[2], sys.argv[3], sys.argv[4:]))
+    else:
+        main(*sys.argv[1:])

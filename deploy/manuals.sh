@@ -8,6 +8,8 @@
 #   SIDENOTE=./sidenote deploy/manuals.sh with this binary; else it builds one
 #   MANUALS=DIR                           where manuals, indexes and answers are kept
 #                                         ($XDG_CACHE_HOME/sidenote-manuals)
+#   ENGINE=postgres://user@host/db deploy/manuals.sh
+#                                         with bases in that engine, or in an OpenSearch at http(s)
 #
 # The packages are some 30 MB to download and 170 MB unpacked. They are unpacked below
 # MANUALS and not installed, so the system stays as it is and nobody need be root.
@@ -87,8 +89,17 @@ knowledge=(--knowledge "all=$manuals/docs")
 for base in "${bases[@]}"; do
   knowledge+=(--knowledge "$base=$manuals/docs/$base")
 done
+if [ -n "${ENGINE:-}" ]; then
+  config=$(python3 deploy/manuals.py configure "$manuals" "$ENGINE" all "${bases[@]}")
+  knowledge=(--config "$config")
+  for base in all "${bases[@]}"; do
+    "$sidenote" knowledge init "$base" --config "$config" >/dev/null
+  done
+else
+  knowledge+=(--state "$manuals/state")
+fi
 code=0
-"$sidenote" ingest --state "$manuals/state" "${knowledge[@]}" >"$manuals/ingest.txt" 2>&1 || code=$?
+"$sidenote" ingest "${knowledge[@]}" >"$manuals/ingest.txt" 2>&1 || code=$?
 if [ "$code" -ne 0 ] && [ "$code" -ne 3 ]; then # 3: some files cannot be read
   cat "$manuals/ingest.txt" >&2
   exit 1

@@ -29,6 +29,8 @@ const (
 	// are read for it at most.
 	putChunks = 1000
 	putFiles  = 256
+	// filesAtOnce is how many files are read at a time.
+	filesAtOnce = 4
 	// settled is how old a file's time must be to identify its version: two versions written within
 	// one tick of the file system's clock have the same time.
 	settled = 2 * time.Second
@@ -96,7 +98,7 @@ func (w *Writer) Close(ctx context.Context) error {
 // Sync makes the base hold what is in a folder. What is written becomes visible all at once when it
 // is complete; if Sync fails half-way, the next one continues, whichever process it runs in. The
 // error wraps ErrLeaseTaken if another process writes the base. The report is like that of a library,
-// see package library, except that documents that say the same in several formats are all searched.
+// see package library. Documents that say the same as another one in another format are not written.
 func (w *Writer) Sync(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (report folder.Report, err error) {
 	s := &syncing{Writer: w, folder: f, progress: progress}
 	if err := w.run(ctx, s.run); err != nil {
@@ -372,6 +374,12 @@ func (s *syncing) unchanged(name, stamp string) bool {
 
 // read reads the files that have changed, and writes their documents.
 func (s *syncing) read(ctx context.Context, files []string) error {
+	files, groups := twinFiles(files)
+	for _, group := range groups {
+		if err := s.readTwins(ctx, group); err != nil {
+			return err
+		}
+	}
 	var changed []cutFile
 	flush := func() error {
 		defer func() { changed = nil }()
@@ -398,19 +406,95 @@ func (s *syncing) read(ctx context.Context, files []string) error {
 	return s.put(ctx)
 }
 
-// readAll reads files in parallel, and puts their documents in order.
-func (s *syncing) readAll(ctx context.Context, files []cutFile) error {
-	const atOnce = 4
-	for part := range slices.Chunk(files, 4*atOnce) {
-		g, gctx := errgroup.WithContext(ctx)
-		g.SetLimit(atOnce)
-		for i := range part {
-			g.Go(func() error {
-				s.cut(gctx, &part[i])
-				return gctx.Err()
-			})
+// twinFiles divides files into those without twins, and groups of files that may say the same in
+// several formats.
+func twinFiles(files []string) (alone []string, groups [][]string) {
+	named, formats := map[string][]string{}, map[string]map[int]bool{}
+	for _, file := range files {
+		name, format, ok := index.TwinName(file)
+		if !ok {
+			continue
 		}
-		if err := g.Wait(); err != nil {
+		if named[name] = append(named[name], file); formats[name] == nil {
+			formats[name] = map[int]bool{}
+		}
+		formats[name][format] = true
+	}
+	for _, file := range files {
+		name, _, ok := index.TwinName(file)
+		switch {
+		case !ok || len(formats[name]) < 2:
+			alone = append(alone, file)
+		case named[name][0] == file:
+			groups = append(groups, named[name])
+		}
+	}
+	return alone, groups
+}
+
+// readTwins reads a group of files that may be twins, unless none has changed. Documents that another
+// one of them contains are not written. As the engine does not have them, only the process that read
+// them knows that they have not changed.
+func (s *syncing) readTwins(ctx context.Context, group []string) error {
+	files, same := make([]cutFile, len(group)), true
+	for i, name := range group {
+		files[i] = cutFile{name: name, stamp: s.stamp(name)}
+		same = same && s.unchanged(name, files[i].stamp)
+	}
+	if same {
+		for _, f := range files {
+			documents, chunks := s.keep(f.name)
+			s.account.File(chunks, 0, s.skips[f.name], true)
+			s.account.Report.Unchanged += documents
+		}
+		return nil
+	}
+	if err := s.cutAll(ctx, files); err != nil {
+		return err
+	}
+	var all []knowledge.Cut
+	for i := range files {
+		all = append(all, files[i].documents...)
+	}
+	twins, err := knowledge.Twins(all)
+	if err != nil {
+		return err
+	}
+	for _, t := range twins {
+		for i := range files {
+			f := &files[i]
+			before := len(f.documents)
+			f.documents = slices.DeleteFunc(f.documents, func(c knowledge.Cut) bool { return c.ID == t.Document })
+			if len(f.documents) < before {
+				f.skip = new(folder.SameAs(t.Document, t.Same))
+			}
+		}
+	}
+	for i := range files {
+		if err := s.add(ctx, &files[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutAll reads and cuts files in parallel.
+func (s *syncing) cutAll(ctx context.Context, files []cutFile) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(filesAtOnce)
+	for i := range files {
+		g.Go(func() error {
+			s.cut(gctx, &files[i])
+			return gctx.Err()
+		})
+	}
+	return g.Wait()
+}
+
+// readAll reads files, and puts their documents in order.
+func (s *syncing) readAll(ctx context.Context, files []cutFile) error {
+	for part := range slices.Chunk(files, 4*filesAtOnce) {
+		if err := s.cutAll(ctx, part); err != nil {
 			return err
 		}
 		for i := range part {

@@ -42,6 +42,22 @@ func (d Deps) Cut(base string, doc chunk.Document) (Cut, error) {
 	return cut, whole.CheckSize()
 }
 
+// Twins returns those of some cut documents that need not be searched, because another one of them says
+// the same in another format, see index.Segments.WithoutTwins.
+func Twins(cuts []Cut) ([]index.Twin, error) {
+	var segments index.Segments
+	writer := index.Writer{Emit: segments.Take}
+	for i := range cuts {
+		if err := writer.Add(cuts[i].indexed(int64(i))); err != nil {
+			return nil, err
+		}
+	}
+	if err := writer.Flush(); err != nil {
+		return nil, err
+	}
+	return segments.WithoutTwins(new(index.Verdicts)).Twins(), nil
+}
+
 // indexed returns the document in the form for the index; row is its number there.
 func (c *Cut) indexed(row int64) index.Document {
 	return index.Document{Row: row, ID: c.ID, Name: c.Name, Attributes: chunk.Encoded(c.Attributes), Chunks: c.Chunks}

@@ -73,6 +73,13 @@ func nameOf(id string) string {
 	}
 }
 
+// TwinName returns the name that twins of a file share, and the place of its format, which twins do not
+// share; ok is false if it can have no twin.
+func TwinName(file string) (name string, format int, ok bool) {
+	format, ok = rank(file)
+	return nameOf(file), format, ok
+}
+
 // A namedDocument is a document and the hash of its name.
 type namedDocument struct {
 	name     uint64
