@@ -61,6 +61,12 @@ func (r *row) integer() int64 {
 	}
 }
 
+// again returns the integer that was read last.
+func (r *row) again() int64 {
+	r.next--
+	return r.integer()
+}
+
 // count returns an integer that cannot be negative.
 func (r *row) count() int {
 	n := r.integer()

@@ -146,8 +146,7 @@ func (s *Server) ownStates(ctx context.Context, bases []string) ([]engine.State,
 	readableBy := 0
 	err := s.read(ctx, "", []statement{
 		{sql: "select readable_by from " + s.schema + ".version"},
-		{sql: `select coalesce(quote_ident(n.nspname), ''), coalesce(e.extversion, '') from (select) one
-			left join pg_extension e on e.extname = 'vector' left join pg_namespace n on n.oid = e.extnamespace`},
+		{sql: extensionSQL},
 		{"select b.name, b.id, " + stateColumns + " from " + s.schema + ".bases b where b.name = any($1)", []any{bases}},
 	}, func() { states, vectors, readableBy = zeroStates(bases), extension{}, 0 }, func(i int, r *row) {
 		switch i {
@@ -173,6 +172,10 @@ func (s *Server) ownStates(ctx context.Context, bases []string) ([]engine.State,
 	}
 	return states, err
 }
+
+// extensionSQL reads the schema and the version of pgvector, both "" if there is none.
+const extensionSQL = `select coalesce(quote_ident(n.nspname), ''), coalesce(e.extversion, '') from (select) one
+	left join pg_extension e on e.extname = 'vector' left join pg_namespace n on n.oid = e.extnamespace`
 
 func zeroStates(bases []string) []engine.State {
 	states := make([]engine.State, len(bases))

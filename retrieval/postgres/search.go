@@ -115,18 +115,19 @@ func readCandidate(place map[int]int, r *row) engine.Candidate {
 	}
 }
 
-// The bounds of the work of a search, in chunks.
+// The bounds of the work of a search, in chunks. A chunk takes 4 µs of the server to rank.
 const (
 	// mostRanked bounds the chunks with one of the rarest terms of a question. The other terms only
-	// add to the scores of these, unless they are few.
-	mostRanked = 20_000
+	// add to the scores of these, unless they are few. Among 100,000 chunks of words as frequent as
+	// in English, all of the 50 best by seven terms were found with 10,000, and 99% with 5,000.
+	mostRanked = 8_000
 	// fewRanked is how many chunks for each candidate are enough. With fewer, those with two of the
 	// more common terms are ranked too.
 	fewRanked = 10
 	// mostPaired is the number of more common terms that are combined in pairs.
 	mostPaired = 5
 	// hardRanked bounds the chunks that are ranked in a base, whatever the statistics said.
-	hardRanked = 100_000
+	hardRanked = 60_000
 	// mostExact bounds the chunks among which all vectors are compared, where a filter leaves few: the
 	// index would be searched for long until it found enough of them.
 	mostExact = 5_000

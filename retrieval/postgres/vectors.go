@@ -29,7 +29,7 @@ func (b *searchSQL) vectorParts(vector string) []string {
 		sources = append(sources, fmt.Sprintf("(select c.base, c.doc, c.ordinal, c.embedding from %s.chunks c where %s order by %s limit %d)",
 			b.s.schema, scan, order, b.q.Depth+b.q.Depth/4+1))
 		if b.restricted() {
-			sources = append(sources, fmt.Sprintf("(select c.base, c.doc, c.ordinal, c.embedding from matching_%d m join %s.chunks c on c.doc = m.key where %s and %s)",
+			sources = append(sources, fmt.Sprintf("(select c.base, c.doc, c.ordinal, c.embedding from matching_%d m cross join lateral (select * from %s.chunks c where %s and c.doc = m.key offset 0) c where %s)",
 				id, b.s.schema, where, few))
 		}
 	}
