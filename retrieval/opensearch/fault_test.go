@@ -205,9 +205,12 @@ type content struct {
 
 func contentOf(f *engine.Found) content {
 	st := f.States[0]
-	c := content{Texts: map[string]int{}, Counts: f.Counts[0], Documents: st.Documents, Chunks: st.Chunks, Embedded: st.Embedded, Length: st.Length}
+	c := content{Texts: map[string]int{}, Documents: st.Documents, Chunks: st.Chunks, Embedded: st.Embedded, Length: st.Length}
 	for _, k := range f.Candidates {
 		c.Texts[k.Text]++
+	}
+	for _, counts := range f.Counts {
+		c.Counts = append(c.Counts, counts[0])
 	}
 	return c
 }

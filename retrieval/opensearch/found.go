@@ -238,7 +238,7 @@ func (a *arms) readCounts(p part) error {
 			return err
 		}
 		if i, ok := at[count.Text]; ok {
-			a.found.Counts[base][i] = count
+			a.found.Counts[i][base] = count
 		}
 	}
 	return nil

@@ -35,8 +35,8 @@ func TestCommitMakesAllVisibleAtOnce(t *testing.T) {
 	if len(f.Candidates) != 1 || f.Candidates[0].Text != "red plum" {
 		t.Errorf("candidates %+v", f.Candidates)
 	}
-	want := []engine.TermCount{{Text: "red", Texts: 1, Total: 1}, {Text: "pear"}, {Text: "plum", Texts: 1, Total: 1}}
-	if diff := cmp.Diff(want, f.Counts[0]); diff != "" {
+	want := [][]engine.TermCount{{{Text: "red", Texts: 1, Total: 1}}, {{Text: "pear"}}, {{Text: "plum", Texts: 1, Total: 1}}}
+	if diff := cmp.Diff(want, f.Counts); diff != "" {
 		t.Error(diff)
 	}
 	state := engine.State{Base: "b", Generation: "bb", Documents: 1, Chunks: 1, Bytes: 8, Length: 2, Distinct: 2}

@@ -136,7 +136,7 @@ func best(documents []engine.Document, asked []engine.Term, f *engine.Found, n i
 		c, score := &documents[i].Chunks[0], 0.0
 		for j, term := range asked {
 			tf := float64(engine.Count(c.Packed, term.Text))
-			with := float64(f.Counts[0][j].Texts)
+			with := float64(f.Counts[j][0].Texts)
 			idf := math.Log(1 + (float64(st.Chunks)-with+.5)/(with+.5))
 			score += term.Weight * idf * tf * 2.2 / (tf + 1.2*(.25+.75*float64(c.Length)/mean))
 		}

@@ -81,8 +81,10 @@ func newArms(s *Server, d dialect, q *engine.Search, states []state) *arms {
 	}
 	for i, st := range states {
 		a.found.States = append(a.found.States, st.public(q.Bases[i]))
-		counts := make([]engine.TermCount, len(q.Terms))
-		for j, t := range q.Terms {
+	}
+	for _, t := range q.Terms {
+		counts := make([]engine.TermCount, len(q.Bases))
+		for j := range counts {
 			counts[j].Text = t.Text
 		}
 		a.found.Counts = append(a.found.Counts, counts)
