@@ -136,11 +136,3 @@ func tokenRange(t filter.Type, key string, value any) object {
 	bounds[string(t)] = token(key, value)
 	return object{"range": object{"attrs": bounds}}
 }
-
-// Filterable returns nil for a base of Sidenote's own: each filter can be evaluated.
-func (s *Server) Filterable(base string, f *filter.Filter) error {
-	if m, ok := s.mappings[base]; ok {
-		return mappedFilterable(m, f)
-	}
-	return nil
-}

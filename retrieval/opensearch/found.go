@@ -15,11 +15,12 @@ import (
 
 // partsPath selects what is read of the answer to an _msearch.
 const partsPath = "responses.status,responses.error,responses.timed_out,responses._shards.failed," +
-	"responses.hits.hits._id,responses.hits.hits._score,responses.hits.hits._source,responses.hits.hits.sort,responses.aggregations"
+	"responses.hits.total.value,responses.hits.hits._id,responses.hits.hits._score,responses.hits.hits._source,responses.hits.hits.sort,responses.aggregations"
 
 // A part is the answer to a part of an _msearch.
 type part struct {
 	hits         []hit
+	total        int64
 	aggregations gjson.Result
 }
 
@@ -58,7 +59,7 @@ func parsePart(r gjson.Result) (part, error) {
 	if r.Get("timed_out").Bool() || r.Get("_shards.failed").Int() > 0 {
 		return part{}, fmt.Errorf("%w: incomplete, as a shard did not answer", errAnswer)
 	}
-	p := part{aggregations: r.Get("aggregations")}
+	p := part{aggregations: r.Get("aggregations"), total: r.Get("hits.total.value").Int()}
 	r.Get("hits.hits").ForEach(func(_, h gjson.Result) bool {
 		p.hits = append(p.hits, parseHit(h))
 		return true
@@ -323,6 +324,11 @@ func cosineOf(question []float32, text string) (float64, error) {
 	if err != nil || len(v) != len(question) {
 		return 0, err
 	}
+	return cosineBetween(question, v), nil
+}
+
+// cosineBetween returns the cosine of two vectors with the same dimensions.
+func cosineBetween(question, v []float32) float64 {
 	var dot, length, asked float64
 	for i := range v {
 		dot += float64(v[i]) * float64(question[i])
@@ -331,9 +337,9 @@ func cosineOf(question []float32, text string) (float64, error) {
 	}
 	cos := dot / math.Sqrt(length*asked)
 	if math.IsNaN(cos) || math.IsInf(cos, 0) {
-		return 0, nil
+		return 0
 	}
-	return max(-1, min(1, cos)), nil
+	return max(-1, min(1, cos))
 }
 
 // halfOf rounds a float32 to half precision (IEEE 754 binary16).

@@ -116,6 +116,10 @@ func (a *arms) search(ctx context.Context) (found *engine.Found, newer []state, 
 	a.askVector()
 	a.askCounts()
 	a.askStates()
+	return a.send(ctx)
+}
+
+func (a *arms) send(ctx context.Context) (found *engine.Found, newer []state, err error) {
 	answer, err := a.server.client.call(ctx, "POST", "/_msearch?filter_path="+partsPath, a.body.Bytes())
 	if err != nil {
 		return nil, nil, fmt.Errorf("search: %w", err)
