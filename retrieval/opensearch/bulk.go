@@ -147,7 +147,7 @@ func (b *bulk) send(ctx context.Context, ops [][]byte) (again [][]byte, err erro
 func (b *bulk) failed(ctx context.Context, op string, status int, body []byte) error {
 	kind, reason := causeOf(body)
 	if status == http.StatusConflict {
-		if err := b.lease.hold(ctx, nil); err != nil {
+		if err := b.lease.Renew(ctx); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,8 @@ import (
 // The oldest versions that are supported.
 const (
 	oldestOpenSearch    = "2.19"
-	oldestElasticsearch = "8.0"
+	oldestElasticsearch = "8.4" // searches by vector and words in one _msearch
+	oldestInt8          = "8.12"
 )
 
 // A dialect is what differs between OpenSearch and Elasticsearch: how vectors are stored, and how
@@ -71,10 +72,11 @@ func (d dialect) indexSettings() object {
 // that filters during the search, and that needs no native library.
 func (d dialect) vectorField(dimensions int) object {
 	if d.elastic {
-		return object{
-			"type": "dense_vector", "dims": dimensions, "index": true, "similarity": "cosine",
-			"index_options": object{"type": "int8_hnsw"},
+		field := object{"type": "dense_vector", "dims": dimensions, "index": true, "similarity": "cosine"}
+		if !older(d.version, oldestInt8) {
+			field["index_options"] = object{"type": "int8_hnsw"}
 		}
+		return field
 	}
 	return object{
 		"type": "knn_vector", "dimension": dimensions,

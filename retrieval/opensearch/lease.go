@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"sidenote/retrieval/engine"
@@ -49,7 +50,7 @@ if (s.token == params.token && s.lease != null) {
 // ended in an earlier one before the oldest of them is older than grace.
 const mostHistory = 100
 
-// A lease implements engine.Lease. Its methods are called one at a time.
+// A lease implements engine.Lease. Its methods are called one at a time, except Renew.
 type lease struct {
 	server  *Server
 	dialect dialect
@@ -57,11 +58,13 @@ type lease struct {
 	token   int64
 	ttl     time.Duration
 
-	state   state           // as of the last renewal
-	renewed time.Time       // when it was sent
-	torn    bool            // a Put may have written only a part; see recover
-	fields  map[int]bool    // dimensions whose field exists
-	fresh   map[string]bool // keys of vectors that were put since the last refresh
+	state  state           // as of the start of the method that runs
+	torn   bool            // a Put may have written only a part; see recover
+	fields map[int]bool    // dimensions whose field exists
+	fresh  map[string]bool // keys of vectors that were put since the last refresh
+
+	mu      sync.Mutex
+	renewed time.Time // when the last renewal was sent
 }
 
 // Acquire makes the caller the only writer of a base.
@@ -123,11 +126,17 @@ func (s *Server) change(ctx context.Context, base, script string, params object,
 	return parseState(base, answer.Get.Source)
 }
 
-// hold renews the lease and changes fields of the state. It returns ErrLeaseLost if the lease is not
-// the caller's any more.
-func (l *lease) hold(ctx context.Context, set object) error { return l.update(ctx, set, false) }
+// hold renews the lease, changes fields of the state and reads it. It returns ErrLeaseLost if the
+// lease is not the caller's any more.
+func (l *lease) hold(ctx context.Context, set object) error {
+	st, err := l.update(ctx, set, false)
+	if err == nil {
+		l.state = st
+	}
+	return err
+}
 
-func (l *lease) update(ctx context.Context, set object, release bool) error {
+func (l *lease) update(ctx context.Context, set object, release bool) (state, error) {
 	if set == nil {
 		set = object{}
 	}
@@ -136,29 +145,40 @@ func (l *lease) update(ctx context.Context, set object, release bool) error {
 	st, err := l.server.change(ctx, l.base, holdScript, params, len(set) > 0)
 	switch {
 	case missing(err):
-		return fmt.Errorf("base %s: %w", l.base, engine.ErrNoBase)
+		return state{}, fmt.Errorf("base %s: %w", l.base, engine.ErrNoBase)
 	case err != nil:
-		return fmt.Errorf("lease of %s: %w", l.base, err)
+		return state{}, fmt.Errorf("lease of %s: %w", l.base, err)
 	case st.Token != l.token || st.Lease == nil && !release:
-		return fmt.Errorf("base %s: %w", l.base, engine.ErrLeaseLost)
+		return state{}, fmt.Errorf("base %s: %w", l.base, engine.ErrLeaseLost)
 	}
-	l.state, l.renewed = st, sent
-	return nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewed = sent
+	return st, nil
 }
 
 // keep renews the lease if a third of its time has passed.
 func (l *lease) keep(ctx context.Context) error {
-	if time.Since(l.renewed) < l.ttl/3 {
+	l.mu.Lock()
+	age := time.Since(l.renewed)
+	l.mu.Unlock()
+	if age < l.ttl/3 {
 		return nil
 	}
-	return l.hold(ctx, nil)
+	return l.Renew(ctx)
 }
 
-// Renew renews the lease.
-func (l *lease) Renew(ctx context.Context) error { return l.hold(ctx, nil) }
+// Renew renews the lease. It may be called while another method runs.
+func (l *lease) Renew(ctx context.Context) error {
+	_, err := l.update(ctx, nil, false)
+	return err
+}
 
 // Release ends the lease.
-func (l *lease) Release(ctx context.Context) error { return l.update(ctx, nil, true) }
+func (l *lease) Release(ctx context.Context) error {
+	_, err := l.update(ctx, nil, true)
+	return err
+}
 
 // refresh makes what was written to indexes searchable.
 func (l *lease) refresh(ctx context.Context, indexes ...string) error {

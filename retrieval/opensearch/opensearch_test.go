@@ -2,8 +2,10 @@ package opensearch_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -230,5 +232,50 @@ func TestPassageSampleVocabularyMeasures(t *testing.T) {
 	must(t, err)
 	if f.States[0].Measures != "v2" {
 		t.Errorf("measures %q", f.States[0].Measures)
+	}
+}
+
+func TestLeaseIsRenewedDuringAPut(t *testing.T) {
+	s, ctx := open(t), t.Context()
+	l := write(t, s, "b")
+	renewed := make(chan error, 1)
+	go func() {
+		var err error
+		for range 20 {
+			err = errors.Join(err, l.Renew(ctx))
+		}
+		renewed <- err
+	}()
+	for i := range 5 {
+		must(t, l.Put(ctx, []engine.Document{document("one", fmt.Sprint("red ", i))}, nil))
+		must(t, l.Commit(ctx, fmt.Sprint("a", i), ""))
+	}
+	must(t, <-renewed)
+	if got := found(t, s, &engine.Search{Bases: []string{"b"}, Terms: terms("red", "4")}); !slices.Equal(got, []string{"one/0"}) {
+		t.Error(got)
+	}
+}
+
+// TestFullDiskIsAnErrorAndShowsNothing blocks writes as the server does when its disk is full.
+func TestFullDiskIsAnErrorAndShowsNothing(t *testing.T) {
+	s, ctx := open(t), t.Context()
+	l := write(t, s, "b")
+	must(t, l.Put(ctx, []engine.Document{document("one", "red old")}, nil))
+	must(t, l.Commit(ctx, "aa", ""))
+	index := "/" + s.Connection().Namespace + ".b.chunks/_settings"
+	request(t, "PUT", index, `{"index.blocks.read_only_allow_delete":true}`)
+	err := l.Put(ctx, []engine.Document{document("one", "red new")}, nil)
+	if err == nil || errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(), "disk usage") && !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("put: %v", err)
+	}
+	q := engine.Search{Bases: []string{"b"}, Terms: terms("old", "new")}
+	if got := found(t, s, &q); !slices.Equal(got, []string{"one/0"}) {
+		t.Error(got)
+	}
+	request(t, "PUT", index, `{"index.blocks.read_only_allow_delete":null}`)
+	must(t, l.Put(ctx, []engine.Document{document("one", "red new"), document("two", "new")}, nil))
+	must(t, l.Commit(ctx, "bb", ""))
+	if got := found(t, s, &q); !slices.Equal(got, []string{"one/0", "two/0"}) {
+		t.Error(got)
 	}
 }

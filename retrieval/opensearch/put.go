@@ -224,10 +224,13 @@ func checkVector(v []float32) error {
 	return nil
 }
 
+// recordsPart is how many records are read at a time: those of large documents have 100 kB of terms.
+const recordsPart = 100
+
 // records reads the records of documents by their ids, at the latest state.
 func (l *lease) records(ctx context.Context, ids []string) ([]stored, error) {
 	out := make([]stored, 0, len(ids))
-	for part := range slices.Chunk(ids, 500) {
+	for part := range slices.Chunk(ids, recordsPart) {
 		body, err := l.server.client.call(ctx, "POST", "/"+l.server.documentsOf(l.base)+"/_mget", mustJSON(object{"ids": part}))
 		if err != nil {
 			return nil, fmt.Errorf("read documents: %w", err)
@@ -590,7 +593,10 @@ func known(r record) (engine.Known, bool, error) {
 
 // scan yields the records that match a query, without some fields, in pages by id.
 func (l *lease) scan(ctx context.Context, index string, query object, without ...string) iter.Seq2[record, error] {
-	const size = 500
+	size := recordsPart
+	if len(without) > 0 {
+		size = 1000
+	}
 	return func(yield func(record, error) bool) {
 		body := object{
 			"size": size, "track_total_hits": false, "query": query, "sort": []object{{"doc": "asc"}},
