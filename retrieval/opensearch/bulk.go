@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -18,7 +19,11 @@ const (
 	// how long.
 	firstWait = 100 * time.Millisecond
 	mostWait  = 5 * time.Second
+	// mostRetries is reached after half a minute.
+	mostRetries = 10
 )
+
+var errBusy = errors.New("the server has no room for writes")
 
 // A bulk collects operations on one index and sends them in requests of bounded size. The operations of a
 // lease are sent only while it is valid by this process's clock.
@@ -67,7 +72,7 @@ func (b *bulk) add(ctx context.Context, action object, source any) error {
 func (b *bulk) flush(ctx context.Context) error {
 	ops := b.ops
 	b.ops, b.size = nil, 0
-	wait := firstWait
+	wait, tries := firstWait, 0
 	for len(ops) > 0 {
 		if err := b.lease.keep(ctx); err != nil {
 			return err
@@ -84,6 +89,9 @@ func (b *bulk) flush(ctx context.Context) error {
 		if ops = again; len(ops) == 0 {
 			return nil
 		}
+		if tries++; tries > mostRetries {
+			return fmt.Errorf("%d operations: %w", len(ops), errBusy)
+		}
 		if err := pause(ctx, wait); err != nil {
 			return err
 		}
@@ -95,7 +103,7 @@ func (b *bulk) flush(ctx context.Context) error {
 // limitedBy reports whether the server refused a request for lack of room.
 func limitedBy(err error) (*statusError, bool) {
 	e, ok := err.(*statusError)
-	return e, ok && e.Status == http.StatusTooManyRequests
+	return e, ok && e.Status == http.StatusTooManyRequests && !e.full()
 }
 
 func pause(ctx context.Context, wait time.Duration) error {
@@ -132,7 +140,7 @@ func (b *bulk) send(ctx context.Context, ops [][]byte) (again [][]byte, err erro
 	for i, item := range answer.Items {
 		for op, result := range item {
 			switch {
-			case result.Status == http.StatusTooManyRequests:
+			case result.Status == http.StatusTooManyRequests && !blocked(result.Error):
 				again = append(again, ops[i])
 			case result.Status >= 300 && len(result.Error) > 0:
 				return nil, b.failed(ctx, op, result.Status, result.Error)
@@ -140,6 +148,12 @@ func (b *bulk) send(ctx context.Context, ops [][]byte) (again [][]byte, err erro
 		}
 	}
 	return again, nil
+}
+
+// blocked reports whether the server refuses writes until people act, as when its disk is full.
+func blocked(body []byte) bool {
+	kind, _ := causeOf(body)
+	return kind == blockedType
 }
 
 // failed returns the error of an operation. A conflict means that another writer took over, unless

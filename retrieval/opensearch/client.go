@@ -194,7 +194,9 @@ func (e *statusError) Unwrap() error {
 }
 
 // full reports whether the server refuses writes, as for want of disk space.
-func (e *statusError) full() bool { return e.Type == "cluster_block_exception" }
+func (e *statusError) full() bool { return e.Type == blockedType }
+
+const blockedType = "cluster_block_exception"
 
 func statusOf(resp *http.Response) error {
 	e := &statusError{Status: resp.StatusCode, RetryAfter: parseRetryAfter(resp.Header.Get("Retry-After"))}

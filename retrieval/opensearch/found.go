@@ -36,7 +36,7 @@ func parseParts(answer []byte, n int) ([]part, error) {
 	if !gjson.ValidBytes(answer) {
 		return nil, fmt.Errorf("%w: not JSON", errAnswer)
 	}
-	responses := gjson.GetBytes(answer, "responses").Array()
+	responses := gjson.ParseBytes(answer).Get("responses").Array()
 	if len(responses) != n {
 		return nil, fmt.Errorf("%w: %d parts of %d", errAnswer, len(responses), n)
 	}
@@ -52,19 +52,49 @@ func parseParts(answer []byte, n int) ([]part, error) {
 }
 
 func parsePart(r gjson.Result) (part, error) {
-	if e := r.Get("error"); e.Exists() {
-		kind, reason := causeOf([]byte(e.Raw))
-		return part{}, &statusError{Status: int(r.Get("status").Int()), Type: kind, Reason: reason}
-	}
-	if r.Get("timed_out").Bool() || r.Get("_shards.failed").Int() > 0 {
-		return part{}, fmt.Errorf("%w: incomplete, as a shard did not answer", errAnswer)
-	}
-	p := part{aggregations: r.Get("aggregations"), total: r.Get("hits.total.value").Int()}
-	r.Get("hits.hits").ForEach(func(_, h gjson.Result) bool {
-		p.hits = append(p.hits, parseHit(h))
+	var p part
+	var failed gjson.Result
+	incomplete, status := false, 0
+	r.ForEach(func(key, v gjson.Result) bool { // one pass, as answers are large
+		switch key.Str {
+		case "error":
+			failed = v
+		case "status":
+			status = int(v.Int())
+		case "timed_out":
+			incomplete = incomplete || v.Bool()
+		case "_shards":
+			incomplete = incomplete || v.Get("failed").Int() > 0
+		case "aggregations":
+			p.aggregations = v
+		case "hits":
+			p.readHits(v)
+		}
 		return true
 	})
+	if failed.Exists() {
+		kind, reason := causeOf([]byte(failed.Raw))
+		return part{}, &statusError{Status: status, Type: kind, Reason: reason}
+	}
+	if incomplete {
+		return part{}, fmt.Errorf("%w: incomplete, as a shard did not answer", errAnswer)
+	}
 	return p, nil
+}
+
+func (p *part) readHits(v gjson.Result) {
+	v.ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "total":
+			p.total = v.Get("value").Int()
+		case "hits":
+			v.ForEach(func(_, h gjson.Result) bool {
+				p.hits = append(p.hits, parseHit(h))
+				return true
+			})
+		}
+		return true
+	})
 }
 
 // parseHit reads a hit in one pass.
@@ -107,6 +137,9 @@ func (a *arms) readNearest(p part) error {
 		if c.Cosine == 0 {
 			c.Cosine = cosine(h.score)
 		}
+		if rank < a.q.Neighbours {
+			c.Before, c.After = neighbours(h.source)
+		}
 	}
 	return nil
 }
@@ -117,10 +150,15 @@ func (a *arms) readNeighbours(p part) error {
 	for _, h := range p.hits {
 		if i, ok := a.index[h.id]; ok {
 			c := &a.found.Candidates[i]
-			c.Before, c.After = h.source.Get("n.b").String(), h.source.Get("n.a").String()
+			c.Before, c.After = neighbours(h.source)
 		}
 	}
 	return nil
+}
+
+func neighbours(source gjson.Result) (before, after string) {
+	n := source.Get("n")
+	return n.Get("b").String(), n.Get("a").String()
 }
 
 // readListed reads chunks with their vectors.
@@ -184,8 +222,17 @@ func parseChunk(source gjson.Result) (c engine.Candidate, base, vector string, e
 		}
 		return b
 	}
-	vector = source.Get("v").Str
-	source.Get("c").ForEach(func(key, v gjson.Result) bool {
+	var content gjson.Result
+	source.ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "v":
+			vector = v.Str
+		case "c":
+			content = v
+		}
+		return true
+	})
+	content.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
 		case "base":
 			base = v.Str

@@ -173,6 +173,8 @@ func (a *arms) askWords() {
 	}
 	query := wordsQuery(a.q.Terms, a.visible)
 	a.ask(indexes, hits(object{"query": query}, a.depth(), "c", "v"), a.readWords)
+	// By words, the few best are found in less time than the neighbours of all are read in. By vector
+	// it is the other way round.
 	if n := min(a.q.Neighbours, a.depth()); n > 0 {
 		a.ask(indexes, hits(object{"query": query}, n, "n"), a.readNeighbours)
 	}
@@ -210,10 +212,10 @@ func (a *arms) askVector() {
 	if a.dialect.elastic {
 		fields = append(fields, "v") // its scores are those of rounded vectors
 	}
-	a.ask(indexes, hits(nearest, a.depth(), fields...), a.readNearest)
-	if k := min(a.q.Neighbours, a.depth()); k > 0 {
-		a.ask(indexes, hits(nearest, k, "n"), a.readNeighbours)
+	if a.q.Neighbours > 0 {
+		fields = append(fields, "n")
 	}
+	a.ask(indexes, hits(nearest, a.depth(), fields...), a.readNearest)
 }
 
 // hits completes the body of a search that returns size chunks with some of their fields.
