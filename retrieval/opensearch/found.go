@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -27,93 +28,93 @@ type part struct {
 type hit struct {
 	id     string
 	score  float64
-	source gjson.Result
-	sort   gjson.Result
+	raw    string       // the source
+	sort   string       // JSON
+	source gjson.Result // of raw, unless only parts of it are read
 }
 
 // parseParts reads the answer to an _msearch of n parts. An error of one is an error of all.
 func parseParts(answer []byte, n int) ([]part, error) {
-	if !gjson.ValidBytes(answer) {
-		return nil, fmt.Errorf("%w: not JSON", errAnswer)
-	}
-	responses := gjson.ParseBytes(answer).Get("responses").Array()
-	if len(responses) != n {
-		return nil, fmt.Errorf("%w: %d parts of %d", errAnswer, len(responses), n)
-	}
-	parts := make([]part, n)
-	for i, r := range responses {
-		p, err := parsePart(r)
-		if err != nil {
-			return nil, err
+	s := scanner{text: string(answer)}
+	var parts []part
+	for key := range s.fields {
+		if key != "responses" {
+			continue
 		}
-		parts[i] = p
+		for range s.elements {
+			p, err := parsePart(&s)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, p)
+		}
+	}
+	if s.bad || len(parts) != n {
+		return nil, fmt.Errorf("%w: %d parts of %d", errAnswer, len(parts), n)
 	}
 	return parts, nil
 }
 
-func parsePart(r gjson.Result) (part, error) {
+func parsePart(s *scanner) (part, error) {
 	var p part
-	var failed gjson.Result
-	incomplete, status := false, 0
-	r.ForEach(func(key, v gjson.Result) bool { // one pass, as answers are large
-		switch key.Str {
+	failed, incomplete, status := "", false, 0
+	for key := range s.fields {
+		switch key {
 		case "error":
-			failed = v
+			failed = s.skip()
 		case "status":
-			status = int(v.Int())
+			status = int(s.number())
 		case "timed_out":
-			incomplete = incomplete || v.Bool()
+			incomplete = incomplete || s.skip() == "true"
 		case "_shards":
-			incomplete = incomplete || v.Get("failed").Int() > 0
+			incomplete = incomplete || gjson.Get(s.skip(), "failed").Int() > 0
 		case "aggregations":
-			p.aggregations = v
+			p.aggregations = gjson.Parse(s.skip())
 		case "hits":
-			p.readHits(v)
+			p.readHits(s)
 		}
-		return true
-	})
-	if failed.Exists() {
-		kind, reason := causeOf([]byte(failed.Raw))
-		return part{}, &statusError{Status: status, Type: kind, Reason: reason}
 	}
-	if incomplete {
+	switch {
+	case s.bad:
+		return part{}, fmt.Errorf("%w: not the JSON of a search", errAnswer)
+	case failed != "":
+		kind, reason := causeOf([]byte(failed))
+		return part{}, &statusError{Status: status, Type: kind, Reason: reason}
+	case incomplete:
 		return part{}, fmt.Errorf("%w: incomplete, as a shard did not answer", errAnswer)
 	}
 	return p, nil
 }
 
-func (p *part) readHits(v gjson.Result) {
-	v.ForEach(func(key, v gjson.Result) bool {
-		switch key.Str {
+func (p *part) readHits(s *scanner) {
+	for key := range s.fields {
+		switch key {
 		case "total":
-			p.total = v.Get("value").Int()
+			p.total = gjson.Get(s.skip(), "value").Int()
 		case "hits":
-			v.ForEach(func(_, h gjson.Result) bool {
-				p.hits = append(p.hits, parseHit(h))
-				return true
-			})
+			for range s.elements {
+				p.hits = append(p.hits, parseHit(s))
+			}
 		}
-		return true
-	})
+	}
 }
 
-// parseHit reads a hit in one pass.
-func parseHit(h gjson.Result) hit {
-	var out hit
-	h.ForEach(func(key, v gjson.Result) bool {
-		switch key.Str {
+func parseHit(s *scanner) hit {
+	var h hit
+	for key := range s.fields {
+		switch key {
 		case "_id":
-			out.id = v.Str
+			h.id = s.str()
 		case "_score":
-			out.score = v.Num
+			h.score = s.number()
 		case "_source":
-			out.source = v
+			h.raw = s.skip()
 		case "sort":
-			out.sort = v
+			h.sort = s.skip()
 		}
-		return true
-	})
-	return out
+	}
+	h.source = gjson.Result{Type: gjson.JSON, Raw: h.raw}
+	return h
 }
 
 func (a *arms) readWords(p part) error {
@@ -180,11 +181,12 @@ func (a *arms) candidate(h hit) (*engine.Candidate, error) {
 	if i, ok := a.index[h.id]; ok {
 		return &a.found.Candidates[i], nil
 	}
-	c, base, vector, err := parseChunk(h.source)
+	stored, err := parseChunk(h.raw)
+	c, vector := stored.Candidate, stored.vector
 	if err != nil || h.id == "" {
 		return nil, fmt.Errorf("%w: chunk %.100q: %w", errAnswer, h.id, err)
 	}
-	if c.Base, err = a.baseOf(base); err != nil {
+	if c.Base, err = a.baseOf(stored.base); err != nil {
 		return nil, err
 	}
 	if vector != "" && len(a.q.Vector) > 0 {
@@ -207,68 +209,86 @@ func (a *arms) baseOf(base string) (int, error) {
 }
 
 // parseChunk reads what put.go stored.
-func parseChunk(source gjson.Result) (c engine.Candidate, base, vector string, err error) {
-	number := func(v gjson.Result) int {
-		n := v.Int()
-		if n < 0 || n > math.MaxInt32 {
-			err = fmt.Errorf("%s is no count", v.Raw)
+func parseChunk(source string) (c storedChunk, err error) {
+	s := scanner{text: source}
+	for key := range s.fields {
+		switch key {
+		case "v":
+			c.vector = s.str()
+		case "c":
+			err = c.read(&s)
+		}
+	}
+	switch {
+	case err != nil:
+		return c, err
+	case s.bad:
+		return c, errors.New("is not stored as it must be")
+	case c.Doc == "":
+		return c, errors.New("has no document")
+	}
+	return c, nil
+}
+
+// storedChunk is a chunk as put.go stored it.
+type storedChunk struct {
+	engine.Candidate
+	base, vector string
+}
+
+func (c *storedChunk) read(s *scanner) (err error) {
+	number := func() int {
+		n := s.number()
+		if n < 0 || n > math.MaxInt32 || n != math.Trunc(n) {
+			err = fmt.Errorf("%v is no count", n)
+			return 0
 		}
 		return int(n)
 	}
-	bytesOf := func(v gjson.Result) []byte {
-		b, e := base64.StdEncoding.DecodeString(v.Str)
+	bytesOf := func() []byte {
+		text := s.str()
+		if text == "" {
+			return nil
+		}
+		b, e := base64.StdEncoding.DecodeString(text)
 		if e != nil {
 			err = e
 		}
 		return b
 	}
-	var content gjson.Result
-	source.ForEach(func(key, v gjson.Result) bool {
-		switch key.Str {
-		case "v":
-			vector = v.Str
-		case "c":
-			content = v
-		}
-		return true
-	})
-	content.ForEach(func(key, v gjson.Result) bool {
-		switch key.Str {
+	for key := range s.fields {
+		switch key {
 		case "base":
-			base = v.Str
+			c.base = s.str()
 		case "doc":
-			c.Doc = v.Str
+			c.Doc = s.str()
 		case "ordinal":
-			c.Ordinal = number(v)
+			c.Ordinal = number()
 		case "name":
-			c.Name = v.Str
+			c.Name = s.str()
 		case "section":
-			c.Section = v.Str
+			c.Section = s.str()
 		case "text":
-			c.Text = v.Str
+			c.Text = s.str()
 		case "attributes":
-			c.Attributes = v.Str
+			c.Attributes = s.str()
 		case "tokens":
-			c.Tokens = v.Str
+			c.Tokens = s.str()
 		case "sketch":
-			c.Sketch = bytesOf(v)
+			c.Sketch = bytesOf()
 		case "length":
-			c.Length = number(v)
+			c.Length = number()
 		case "packed":
-			c.Packed = bytesOf(v)
+			c.Packed = bytesOf()
 		case "key":
-			c.VectorKey = bytesOf(v)
+			c.VectorKey = bytesOf()
 		case "chunks":
-			c.Chunks = number(v)
+			c.Chunks = number()
 		case "lengths":
-			c.AllLengths = int64(number(v))
+			c.AllLengths = int64(number())
 		}
-		return true
-	})
-	if c.Doc == "" && err == nil {
-		err = fmt.Errorf("has no document")
 	}
-	return c, base, vector, err
+	return err
 }
 
 func (a *arms) readCounts(p part) error {
@@ -421,11 +441,8 @@ func (s *Server) page(ctx context.Context, index string, body object) (part, err
 	if err != nil {
 		return part{}, err
 	}
-	if !gjson.ValidBytes(answer) {
-		return part{}, fmt.Errorf("%w: not JSON", errAnswer)
-	}
-	return parsePart(gjson.ParseBytes(answer))
+	return parsePart(&scanner{text: string(answer)})
 }
 
 // sortValues returns the sort values of a hit, for search_after.
-func (h hit) sortValues() json.RawMessage { return json.RawMessage(h.sort.Raw) }
+func (h hit) sortValues() json.RawMessage { return json.RawMessage(h.sort) }
