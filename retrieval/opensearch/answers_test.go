@@ -126,7 +126,7 @@ func TestElasticsearchIsAskedInItsDialect(t *testing.T) {
 	_, err := s.Search(t.Context(), &engine.Search{Bases: []string{"b"}, Vector: []float32{1, 0}, Depth: 5})
 	must(t, err)
 	want := `"knn":{"field":"vector_2","filter":{"bool":{"filter":[`
-	if !strings.Contains(sent["/_msearch"], want) || !strings.Contains(sent["/_msearch"], `"num_candidates":10,"query_vector":[1,0]`) {
+	if !strings.Contains(sent["/_msearch"], want) || !strings.Contains(sent["/_msearch"], `"num_candidates":100,"query_vector":[1,0]`) {
 		t.Errorf("search: %s, want %s", sent["/_msearch"], want)
 	}
 }

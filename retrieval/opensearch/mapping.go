@@ -380,7 +380,7 @@ func (s *Server) searchMapped(ctx context.Context, base string, m engine.Mapping
 		if a.visible != nil {
 			f = object{"bool": object{"filter": a.visible}}
 		}
-		nearest := a.dialect.nearest(m.Vector, q.Vector, min(wider*a.depth(), mostHits), f)
+		nearest := a.dialect.nearest(m.Vector, q.Vector, max(a.depth(), leastNearest), f)
 		a.ask([]string{m.Table}, hits(nearest, a.depth(), a.fields()...), a.readMappedNearest)
 	}
 	a.ask([]string{m.Table}, viewBody(m), func(p part) error {

@@ -18,9 +18,10 @@ import (
 const (
 	// mostTries is how often a search is sent, while generations change each time.
 	mostTries = 3
-	// wider is how many times as many vectors are collected in a graph as are returned: with 100 of
-	// 100,000 random vectors in one segment, .85 of the exact best are found at 1 and .95 at 2.
-	wider = 2
+	// leastNearest is how many vectors at least are collected in each segment. Of 100 of 10,000 random
+	// vectors, with 32 dimensions, .975 of the nearest are found by 100, and .991 by 200 in twice the
+	// time; with a filter that a tenth of the chunks pass, or fewer, all are found by 100.
+	leastNearest = 100
 	// mostHits is the largest size of a search that servers accept by default.
 	mostHits = 10_000
 	// mostClauses is below the largest number of clauses that servers accept by default, 1024.
@@ -207,7 +208,7 @@ func (a *arms) askVector() {
 	if n == 0 || len(indexes) == 0 || a.depth() == 0 {
 		return
 	}
-	nearest := a.dialect.nearest(vectorField(n), a.q.Vector, min(wider*a.depth(), mostHits), object{"bool": object{"filter": a.visible}})
+	nearest := a.dialect.nearest(vectorField(n), a.q.Vector, max(a.depth(), leastNearest), object{"bool": object{"filter": a.visible}})
 	fields := []string{"c"}
 	if a.dialect.elastic {
 		fields = append(fields, "v") // its scores are those of rounded vectors
