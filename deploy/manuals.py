@@ -26,7 +26,7 @@ def configure(manuals, engine, bases):
         knowledge[base] = k
     part = f"{name}.{threading.get_ident()}"  # many ask at a time
     with open(part, "w", encoding="utf-8") as f:
-        json.dump({"upstreams": {"default": {"base_url": "http://127.0.0.1:9"}}, "knowledge": knowledge, "state": os.path.join(manuals, "state")}, f)
+        json.dump({"upstreams": {"default": {"base_url": "http://127.0.0.1:9"}}, "knowledge": knowledge, "policies": {"default": {"retrieval": {"deadline": "30s"}}}, "state": os.path.join(manuals, "state")}, f)
     os.replace(part, name)
     return name
 

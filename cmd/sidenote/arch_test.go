@@ -51,7 +51,6 @@ var onlyIn = map[string][]string{
 	"github.com/go-jose/":                  {"proxy/tenant", "proxy/tenant/tenanttest"},
 	"github.com/aymanbagabas/":             {"proxy/inspector"},
 	"github.com/fsnotify/":                 {"retrieval/knowledge/folder"},
-	"github.com/jackc/":                    {"retrieval/postgres", "retrieval/postgres/"},
 	"modernc.org/sqlite":                   {"retrieval/knowledge/store"},
 	"github.com/klippa-app/":               {"retrieval/knowledge/extract/pdf"},
 	"github.com/tetratelabs/":              {"retrieval/knowledge/extract/pdf"},

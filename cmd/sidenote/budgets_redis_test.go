@@ -109,7 +109,7 @@ func eventually(t *testing.T, wrong func() string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+	for end := time.Now().Add(2 * time.Minute); ; <-tick.C {
 		text := wrong()
 		if text == "" {
 			return

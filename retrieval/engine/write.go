@@ -223,6 +223,7 @@ type cutFile struct {
 	notes       []folder.Note
 	documents   []knowledge.Cut
 	bytes       int
+	twin        bool // its documents are in another file, too
 }
 
 func (s *syncing) run(ctx context.Context) error {
@@ -466,7 +467,7 @@ func (s *syncing) readTwins(ctx context.Context, group []string) error {
 			before := len(f.documents)
 			f.documents = slices.DeleteFunc(f.documents, func(c knowledge.Cut) bool { return c.ID == t.Document })
 			if len(f.documents) < before {
-				f.skip = new(folder.SameAs(t.Document, t.Same))
+				f.skip, f.twin = new(folder.SameAs(t.Document, t.Same)), true
 			}
 		}
 	}
@@ -538,7 +539,7 @@ func (s *syncing) add(ctx context.Context, f *cutFile) error {
 		chunks += len(f.documents[i].Chunks)
 	}
 	s.account.Note(f.notes...)
-	s.account.File(chunks, f.bytes, f.skip, len(f.documents) > 0 || f.skip == nil)
+	s.account.File(chunks, f.bytes, f.skip, f.twin || len(f.documents) > 0 || f.skip == nil)
 	if f.name == "" {
 		return s.enqueue(ctx, f)
 	}

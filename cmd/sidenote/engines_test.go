@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/retrieval/opensearch/opensearchtest"
+	"sidenote/retrieval/postgres/postgrestest"
+)
+
+// enginePlace returns the keys of a base in an engine that is started for tests.
+func enginePlace(t *testing.T, engine string) string {
+	t.Helper()
+	if engine == "opensearch" {
+		return fmt.Sprintf("engine: opensearch, url: %q, namespace: test%d", opensearchtest.URL(t), time.Now().UnixNano())
+	}
+	u, err := url.Parse(postgrestest.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := u.User.Username()
+	u.User = nil
+	return fmt.Sprintf("engine: postgres, url: %q, user: %s", u, user)
+}
+
+// done runs a command to its end and returns what it printed; it fails the test if the command
+// does.
+func done(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := Run(t.Context(), args, strings.NewReader(""), &out, &errs, noEnv); code != exitDone {
+		t.Fatalf("sidenote %s: exit code %d: %s", strings.Join(args, " "), code, errs.String())
+	}
+	return out.String()
+}
+
+// unless returns what eventually needs: a text until is returns true.
+func unless(what string, is func() bool) func() string {
+	return func() string {
+		if is() {
+			return ""
+		}
+		return "never: " + what
+	}
+}
+
+// documentsOf returns the number of documents of a base by the admin port.
+func documentsOf(t *testing.T, admin, base string) int {
+	t.Helper()
+	resp, err := http.Get(admin + "/v1/knowledge/" + base) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var b struct {
+		Documents int `json:"documents"`
+	}
+	_ = json.NewDecoder(resp.Body).Decode(&b) // not found yet
+	return b.Documents
+}
+
+// Bases in one engine answer as embedded bases do: with versions, copies in several bases, earlier
+// turns and subsets of the bases. One process writes them, another only reads.
+func TestBasesInAnEngineAnswerAsEmbeddedOnes(t *testing.T) {
+	for _, engine := range []string{"postgres", "opensearch"} {
+		t.Run(engine, func(t *testing.T) {
+			dirs, place, up := offices(t), enginePlace(t, engine), newRecorder(t)
+			config := func(name string, base func(id string) string) string {
+				return written(t, name, fmt.Sprintf("upstream: %s\nknowledge:\n  hr: {%s}\n  it: {%s}\n  legal: {%s}\npolicies: {default: {retrieval: {deadline: 30s}}}\n",
+					up.URL, base("hr"), base("it"), base("legal")))
+			}
+			embedded := serve(t, "--config", config("embedded.yaml", func(id string) string { return "path: " + dirs[id] }))
+			writer := config("writer.yaml", func(id string) string { return place + ", path: " + dirs[id] })
+			for id := range dirs {
+				done(t, "knowledge", "init", id, "--config", writer)
+			}
+			writing := serve(t, "--config", writer)
+			for id := range dirs {
+				eventually(t, unless(id+" is written", func() bool { return documentsOf(t, writing.admin, id) > 0 }))
+			}
+			reading := serve(t, "--config", config("reader.yaml", func(string) string { return place }))
+			for id := range dirs {
+				eventually(t, unless(id+" is seen", func() bool {
+					return documentsOf(t, reading.admin, id) == documentsOf(t, embedded.admin, id)
+				}))
+			}
+			compareOffices(t, embedded, reading)
+		})
+	}
+}
+
+// compareOffices asks two processes the same questions.
+func compareOffices(t *testing.T, want, got *process) {
+	t.Helper()
+	var bodies []map[string]any
+	for _, question := range officeQuestions {
+		bodies = append(bodies, map[string]any{"query": question})
+	}
+	bodies = append(bodies, map[string]any{"query": "and in 2019?", "turns": []string{"How many weeks of parental leave do I get?"}},
+		map[string]any{"query": "How many weeks of parental leave do I get?", "knowledge": []string{"it", "hr"}},
+		map[string]any{"query": "How many weeks of parental leave do I get?", "knowledge": []string{"hr"}})
+	some := 0
+	for _, body := range bodies {
+		want, got := foundAt(t, want.admin, "", body), foundAt(t, got.admin, "", body)
+		if !slices.Equal(got, want) {
+			t.Errorf("%v:\n%s\nembedded:\n%s", body, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if len(want) > 2 {
+			some++
+		}
+	}
+	if some < 8 {
+		t.Errorf("%d questions with several sources", some)
+	}
+}
+
+// A process that writes a base in an engine is killed; another takes over, and nothing is lost or
+// written twice.
+func TestWriterOfAnEngineIsReplacedWhenItIsKilled(t *testing.T) {
+	dir, place, up := t.TempDir(), enginePlace(t, "postgres"), newRecorder(t)
+	page := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("# "+name+"\n\n"+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 300 {
+		page(fmt.Sprintf("page-%d.md", i), fmt.Sprintf("This is page number %d about subject%d and more.", i, i))
+	}
+	config := written(t, "engine.yaml", fmt.Sprintf("upstream: %s\nknowledge: {docs: {%s, path: %s}}\npolicies: {default: {retrieval: {deadline: 30s}}}\n", up.URL, place, dir))
+	done(t, "knowledge", "init", "docs", "--config", config)
+	first := exec.Command(released(t), "serve", "--config", config, "--listen", "127.0.0.1:0", "--admin", "off", "--state", "memory") //nolint:noctx // killed below
+	said := &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
+	first.Stdout, first.Stderr = said, said
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := make(chan error, 1)
+	go func() { killed <- first.Wait(); close(said.ended) }()
+	said.until(t, "listening")
+	second := serve(t, "--config", config)
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-killed
+	page("page-0.md", "This page is about aardvarks now.")
+	eventually(t, unless("the second process sees all pages", func() bool { return documentsOf(t, second.admin, "docs") == 300 }))
+	end := time.Now().Add(3 * time.Minute) // the lease of the first ends after half a minute
+	for tick := time.NewTicker(200 * time.Millisecond); !strings.HasPrefix(foundAt(t, second.admin, "", map[string]any{"query": "aardvarks"})[0], "docs/page-0.md"); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatal("the second process never writes")
+		}
+	}
+	if n := documentsOf(t, second.admin, "docs"); n != 300 {
+		t.Errorf("%d documents, want 300", n)
+	}
+	for _, i := range []int{1, 150, 299} {
+		found := foundAt(t, second.admin, "", map[string]any{"query": fmt.Sprintf("subject%d", i)})
+		if len(found) < 2 || !strings.HasPrefix(found[0], fmt.Sprintf("docs/page-%d.md", i)) {
+			t.Errorf("subject%d: %v", i, found)
+		}
+	}
+}
+
+// An engine that is away costs requests their sources and at most the deadline; when it is back they
+// have them again, without a restart.
+func TestRequestsPassWhileAnEngineIsAway(t *testing.T) {
+	server, up := postgrestest.Start(t), newRecorder(t)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := u.User.Username()
+	u.User = nil
+	config := written(t, "away.yaml", fmt.Sprintf("upstream: %s/v1\nknowledge: {docs: {engine: postgres, url: %q, user: %s, path: %s}}\npolicies: {default: {retrieval: {deadline: 2s}}}\n", up.URL, u, user, handbook(t)))
+	done(t, "knowledge", "init", "docs", "--config", config)
+	p := serve(t, "--config", config)
+	eventually(t, unless("docs is written", func() bool { return documentsOf(t, p.admin, "docs") > 0 }))
+	n := 0
+	injected := func() bool { // of a question that nobody asked before
+		n++
+		body := fmt.Sprintf(`{"model": "gpt-4o", "messages": [{"role": "user", "content": "How many weeks of parental leave are there, in %d words?"}]}`, n)
+		if code, answer := posted(t, p.data+"/v1/chat/completions", "", body); code != http.StatusOK {
+			t.Fatal(code, answer)
+		}
+		return !bytes.Equal(up.last(t).body, []byte(body))
+	}
+	eventually(t, unless("given sources", injected))
+	server.Kill(t)
+	if injected() {
+		t.Error("sources from an engine that is away")
+	}
+	server.Restart(t)
+	eventually(t, unless("given sources again", injected))
+}
