@@ -27,8 +27,11 @@ func TestContract(t *testing.T) { enginetest.Run(t, opener(t)) }
 
 // Words are ranked as in an embedded base.
 func TestRanking(t *testing.T) {
-	for collection, step := range map[string]int{"cranfield": 5, "drcd": 100, "scifact": 10} {
+	for collection, step := range map[string]int{"cranfield": 3, "drcd": 70, "scifact": 4} {
 		t.Run(collection, func(t *testing.T) {
+			if testing.Short() && collection != "cranfield" {
+				t.Skip("one collection is enough")
+			}
 			enginetest.Ranking(t, opener(t), filepath.Join("../../../shared/ir", collection), collection, step, .02)
 		})
 	}

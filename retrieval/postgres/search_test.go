@@ -62,7 +62,7 @@ func TestBestByWordsAreCandidates(t *testing.T) {
 			}
 			exact := newExact(halves["one"], halves["two"])
 			found, wanted := 0, 0
-			for _, q := range queries[:min(200, len(queries))] {
+			for _, q := range queries[:min(100, len(queries))] {
 				best := exact.best(terms(q["text"]), 50)
 				got := search(t, s, &engine.Search{Bases: []string{"one", "two"}, Terms: terms(q["text"]), Depth: 100})
 				for _, c := range got.Candidates {
