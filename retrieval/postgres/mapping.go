@@ -228,7 +228,7 @@ func (m *mapped) checkIndexes(found *shape, vectors extension) error {
 
 // squeeze removes what pg_get_indexdef adds to an expression.
 func squeeze(expression string) string {
-	return strings.NewReplacer(" ", "", "(", "", ")", "", "::text", "").Replace(expression)
+	return strings.NewReplacer(" ", "", "(", "", ")", "", `"`, "", "::text", "").Replace(expression)
 }
 
 // quoteIdent quotes a name if it must be, as quote_ident does for names that are no key words.

@@ -53,6 +53,9 @@ func Open(o Options) (*Server, error) {
 	if o.Namespace == "" {
 		o.Namespace = "sidenote"
 	}
+	if !validName(o.Namespace) {
+		return nil, fmt.Errorf("postgres: schema %q: want at most %d letters, digits and underscores", o.Namespace, maxName)
+	}
 	config, err := poolConfig(&o.Connection)
 	if err != nil {
 		return nil, err
@@ -69,6 +72,20 @@ func Open(o Options) (*Server, error) {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	return s, nil
+}
+
+// maxName leaves room in Postgres's 63 bytes.
+const maxName = 40
+
+// validName reports whether a schema may have a name: the statements that create it hold it also
+// within literals.
+func validName(name string) bool {
+	for i, c := range name {
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxName
 }
 
 // Close closes all connections.

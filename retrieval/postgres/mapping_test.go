@@ -1,0 +1,161 @@
+package postgres_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"sidenote/retrieval/engine"
+	"sidenote/retrieval/filter"
+	"sidenote/retrieval/postgres"
+	"sidenote/retrieval/postgres/postgrestest"
+)
+
+// articles creates a table that others write, with rows that cannot be read as they should.
+const articles = `create extension vector;
+create schema wiki;
+create table wiki.articles (id bigint primary key, parent text, part int, title text, "Body" text, link text, day timestamptz,
+  about jsonb, team text, tags text[], lexemes tsvector generated always as (to_tsvector('english', coalesce("Body", ''))) stored,
+  embedding vector(3), changed bigint default 1);
+create index on wiki.articles (parent);
+insert into wiki.articles (id, parent, part, title, "Body", link, day, about, team, tags, embedding) values
+  (1, 'leave', 0, 'Leave', 'Parental leave takes twenty weeks', 'https://x.example/1', '2024-03-05 12:00Z', '{"audience": "staff"}', 'hr', '{a,b}', '[1,0,0]'),
+  (2, 'leave', 1, 'Leave', 'Parents tell their manager', null, null, '{"audience": "all"}', 'hr', '{}', '[0,1,0]'),
+  (3, 'menu', 0, null, 'The canteen menu has soup', null, null, null, null, null, null),
+  (4, 'null', 0, 'No text', null, null, null, '{}', null, null, '[0,0,1]'),
+  (5, 'array', 0, 'Bad', 'Parental leave with bad attributes', null, null, '["staff"]', null, null, '[1,0,0]');`
+
+func mapping() engine.Mapping {
+	return engine.Mapping{
+		Table: "wiki.articles", ID: "id", Text: "Body", Title: "title", Document: "parent", Ordinal: "part", URL: "link", Date: "day",
+		Attributes: "about", AttributeColumns: map[string]string{"team": "team", "tags": "tags"}, Lexemes: "lexemes", Language: "english",
+		Vector: "embedding", Space: "model/3", Dimensions: 3, Generation: "changed",
+	}
+}
+
+func openTable(t *testing.T, address string, m engine.Mapping) *postgres.Server {
+	t.Helper()
+	return open(t, address, func(o *postgres.Options) { o.Mappings = map[string]engine.Mapping{"wiki": m} })
+}
+
+// A table of others is searched by words and by vector, and only rows that can be read are found.
+func TestTableIsSearched(t *testing.T) {
+	address := postgrestest.Database(t)
+	postgrestest.Exec(t, address, articles)
+	s := openTable(t, address, mapping())
+	if err := s.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found := search(t, s, &engine.Search{Bases: []string{"wiki"}, Question: "parental leave's weeks?", Vector: []float32{1, 0, 0}, Depth: 5, Neighbours: 5})
+	if got, want := names(found, byWords), []string{"leave#0", "leave#1"}; !slices.Equal(got, want) {
+		t.Errorf("by words: got %q, want %q", got, want)
+	}
+	if got, want := names(found, byVector), []string{"leave#0", "leave#1"}; !slices.Equal(got, want) {
+		t.Errorf("by vector: got %q, want %q", got, want)
+	}
+	c := found.Candidates[slices.IndexFunc(found.Candidates, func(c engine.Candidate) bool { return c.Ordinal == 0 })]
+	if c.Cosine != 1 || c.Chunks != 2 || c.After != "Parents tell their manager" || c.Name != "Leave" {
+		t.Errorf("candidate: %+v", c)
+	}
+	for _, want := range []string{`"url": "https://x.example/1"`, `"date": "2024-03-05"`, `"audience": "staff"`, `"team": "hr"`, `"tags": ["a", "b"]`} {
+		if !strings.Contains(c.Attributes, want) {
+			t.Errorf("attributes %s: want %s", c.Attributes, want)
+		}
+	}
+	f := &filter.Filter{Type: filter.Eq, Key: "tags", Value: "b"}
+	if got := names(search(t, s, &engine.Search{Bases: []string{"wiki"}, Question: "parents", Depth: 5, Filter: f}), byWords); !slices.Equal(got, []string{"leave#0"}) {
+		t.Errorf("filtered: %q", got)
+	}
+	chunks, err := s.Passage(t.Context(), "wiki", "leave", 0, 9, nil, "")
+	if err != nil || len(chunks) != 2 || chunks[1].Text != "Parents tell their manager" {
+		t.Errorf("passage: %+v, %v", chunks, err)
+	}
+	sample, err := s.Sample(t.Context(), "wiki", 9)
+	if err != nil || len(sample) != 3 {
+		t.Errorf("sample: %+v, %v", sample, err)
+	}
+	if trouble := s.Trouble(); len(trouble) != 1 || !strings.Contains(trouble[0], "2 of 5 rows") {
+		t.Errorf("trouble: %q", trouble)
+	}
+	before := mustState(t, s, "wiki")
+	if before.Chunks != 3 || before.Space != "model/3" || before.Generation == "" || before.Generation != mustState(t, s, "wiki").Generation {
+		t.Errorf("state: %+v", before)
+	}
+	postgrestest.Exec(t, address, "update wiki.articles set changed = 2 where id = 3")
+	if after := mustState(t, s, "wiki"); after.Generation == before.Generation {
+		t.Error("the generation does not change with its column")
+	}
+	if _, err := s.Acquire(t.Context(), "wiki", "me", 1); !errors.Is(err, engine.ErrDenied) {
+		t.Errorf("acquire: %v", err)
+	}
+}
+
+// Without a tsvector column the text itself is searched.
+func TestTableWithoutLexemes(t *testing.T) {
+	address := postgrestest.Database(t)
+	postgrestest.Exec(t, address, articles)
+	m := engine.Mapping{Table: "wiki.articles", ID: "id", Text: "Body", Language: "english"}
+	s := openTable(t, address, m)
+	if got := names(search(t, s, &engine.Search{Bases: []string{"wiki"}, Question: "soup 'of \\ the day", Depth: 5}), byWords); !slices.Equal(got, []string{"3#0"}) {
+		t.Errorf("got %q", got)
+	}
+	if err := s.Filterable("wiki", &filter.Filter{Type: filter.Eq, Key: "team", Value: "hr"}); err == nil || !strings.Contains(err.Error(), `"team"`) {
+		t.Errorf("a filter by what the table does not have: %v", err)
+	}
+}
+
+// A table that is not as the mapping says is refused, with the names of what is wrong.
+func TestTableIsRefused(t *testing.T) {
+	address := postgrestest.Database(t)
+	postgrestest.Exec(t, address, articles)
+	for want, change := range map[string]func(*engine.Mapping){
+		`table "wiki.none" does not exist`:              func(m *engine.Mapping) { m.Table = "wiki.none" },
+		`section: table wiki.articles has no column "x`: func(m *engine.Mapping) { m.Section = "x" },
+		`"title" has type text, want tsvector`:          func(m *engine.Mapping) { m.Lexemes = "title" },
+		`"team" has type text, want jsonb or json`:      func(m *engine.Mapping) { m.Attributes = "team" },
+		`has 3 dimensions, the model 4`:                 func(m *engine.Mapping) { m.Dimensions = 4 },
+		`"team" has type text, want vector or halfvec`:  func(m *engine.Mapping) { m.Vector = "team" },
+	} {
+		m := mapping()
+		change(&m)
+		if err := openTable(t, address, m).Check(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// A large table must have its indexes; the error says how to create them.
+func TestLargeTableNeedsIndexes(t *testing.T) {
+	address := postgrestest.Database(t)
+	postgrestest.Exec(t, address, articles+"update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
+	for _, index := range []string{
+		`create index concurrently on wiki.articles using gin ("lexemes")`,
+		`create index concurrently on wiki.articles using hnsw (embedding vector_cosine_ops)`,
+	} {
+		err := openTable(t, address, mapping()).Check(t.Context())
+		if err == nil || !strings.HasSuffix(err.Error(), "run: "+index) {
+			t.Errorf("got %v, want %s", err, index)
+		}
+		postgrestest.Exec(t, address, index)
+		postgrestest.Exec(t, address, "update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
+	}
+	s := openTable(t, address, mapping())
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if state := mustState(t, s, "wiki"); state.Chunks != 1e8 {
+		t.Errorf("the rows of a large table were counted: %+v", state)
+	}
+	text := engine.Mapping{Table: "wiki.articles", ID: "id", Text: "Body", Language: "english"}
+	err := openTable(t, address, text).Check(t.Context())
+	index := `create index concurrently on wiki.articles using gin (to_tsvector('english'::regconfig, "Body"))`
+	if err == nil || !strings.HasSuffix(err.Error(), "run: "+index) {
+		t.Fatalf("got %v, want %s", err, index)
+	}
+	postgrestest.Exec(t, address, index)
+	postgrestest.Exec(t, address, "update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
+	if err := openTable(t, address, text).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
