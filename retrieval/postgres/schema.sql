@@ -105,7 +105,6 @@ create table if not exists SCHEMA.chunks (
   embedding  real[],            -- not of pgvector's types, so that it can be installed later
   primary key (base, doc, ordinal)
 ) partition by list (base);
-create index if not exists chunks_words on SCHEMA.chunks using gin (words);
 create index if not exists chunks_vector_key on SCHEMA.chunks (base, vector_key) where vector_key is not null;
 
 -- create_base adds a base, without content, and returns its number.
@@ -126,6 +125,13 @@ begin
     execute format('alter table SCHEMA.chunks attach partition %s for values in (%s)', part, base);
   end if;
   return base;
+end $$;
+
+-- index_words creates the index of the words of a base. It is created after the first documents are
+-- written, which takes half the time.
+create or replace function SCHEMA.index_words(base integer) returns void language plpgsql as $$
+begin
+  execute format('create index if not exists %I on %I.%I using gin (words)', 'chunks_' || base || '_words', SCHEMA_TEXT, 'chunks_' || base);
 end $$;
 
 -- index_vectors creates the index of the vectors of a base that have some number of dimensions.

@@ -185,10 +185,9 @@ func (l *lease) putChunk(c *copier, chunk *engine.Chunk, key int64, ordinal int,
 // no longer, and is exact.
 const indexFrom = 2000
 
-// Commit makes what was put visible, in one transaction. An index of vectors that is missing is
-// built before.
+// Commit makes what was put visible, in one transaction. Indexes that are missing are built before.
 func (l *lease) Commit(ctx context.Context, generation, space string) error {
-	if err := l.indexVectors(ctx); err != nil {
+	if err := l.buildIndexes(ctx); err != nil {
 		return err
 	}
 	err := l.leased(ctx, func(c *session, next int64) error {
@@ -230,47 +229,61 @@ func (l *lease) countDocuments() string {
 		where b.id = $1`
 }
 
-// indexVectors builds the index of vectors unless it is there or the vectors are few. The row of the
-// base is locked meanwhile, so no other writer takes over.
-func (l *lease) indexVectors(ctx context.Context) error {
-	if l.s.pgvector().schema == "" {
-		return nil
-	}
-	dimensions, missing, err := l.vectorsWithoutIndex(ctx)
-	if err != nil || !missing {
-		return err
-	}
-	err = l.leased(ctx, func(c *session, _ int64) error {
-		return c.run(ctx, []statement{
-			{sql: "select set_config('maintenance_work_mem', greatest(pg_size_bytes(current_setting('maintenance_work_mem')), 536870912)::bigint / 1024 || 'kB', true)"},
-			{"select " + l.s.schema + ".index_vectors($1::integer, $2::integer)", []any{int64(l.id), int64(dimensions)}},
-			l.renewal(""),
-		}, nil)
-	})
-	about := "vectors of " + l.base
-	if isDenied(err) {
-		l.s.note(about, fmt.Sprintf("base %q has no index of its vectors, as its tables belong to another user. Run: select %s.index_vectors(%d, %d)",
-			l.base, l.s.schema, l.id, dimensions))
-		return nil
-	}
-	if err == nil {
-		l.s.note(about, "")
-	}
-	return err
+// An index is one that a base lacks.
+type index struct {
+	what string // words or vectors
+	call string // creates it
 }
 
-// vectorsWithoutIndex returns the number of dimensions of the vectors of the base, and whether they
-// are many and have no index.
-func (l *lease) vectorsWithoutIndex(ctx context.Context) (dimensions int, missing bool, err error) {
+// buildIndexes builds the indexes that the base lacks: that of its words, and that of its vectors if
+// they are many. The row of the base is locked meanwhile, so no other writer takes over.
+func (l *lease) buildIndexes(ctx context.Context) error {
+	missing, err := l.missingIndexes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range missing {
+		err := l.leased(ctx, func(c *session, _ int64) error {
+			return c.run(ctx, []statement{
+				{sql: "select set_config('maintenance_work_mem', greatest(pg_size_bytes(current_setting('maintenance_work_mem')), 536870912)::bigint / 1024 || 'kB', true)"},
+				{sql: "select " + x.call},
+				l.renewal(""),
+			}, nil)
+		})
+		about := x.what + " of " + l.base
+		switch {
+		case isDenied(err):
+			l.s.note(about, fmt.Sprintf("base %q has no index of its %s, as its tables belong to another user. Run: select %s", l.base, x.what, x.call))
+		case err != nil:
+			return err
+		default:
+			l.s.note(about, "")
+		}
+	}
+	return nil
+}
+
+// missingIndexes returns the indexes that the base lacks.
+func (l *lease) missingIndexes(ctx context.Context) (missing []index, err error) {
+	prefix := l.s.schema + fmt.Sprintf(`."chunks_%d_`, l.id)
+	vectors := l.s.pgvector().schema != ""
 	err = l.leased(ctx, func(c *session, _ int64) error {
-		return c.run(ctx, []statement{{`select n.dimensions, n.embedded >= ` + strconv.Itoa(indexFrom) + ` and
-				to_regclass($2 || n.dimensions || '"') is null
-			from (select dimensions, sum(embedded) as embedded from ` + l.s.schema + `.documents
-				where base = $1 and died is null and dimensions > 0 group by dimensions order by 2 desc limit 1) n`,
-			[]any{int64(l.id), l.s.schema + fmt.Sprintf(`."chunks_%d_vectors_`, l.id)}}},
-			func(_ int, r *row) { dimensions, missing = r.count(), r.boolean() })
+		return c.run(ctx, []statement{
+			{"select to_regclass($1) is null", []any{prefix + `words"`}},
+			{`select dimensions from (select dimensions, sum(embedded) as embedded from ` + l.s.schema + `.documents
+				where base = $1 and died is null and dimensions > 0 group by dimensions) n
+				where embedded >= ` + strconv.Itoa(indexFrom) + ` and to_regclass($2 || dimensions || '"') is null`,
+				[]any{int64(l.id), prefix + "vectors_"}},
+		}, func(i int, r *row) {
+			switch {
+			case i == 0 && r.boolean():
+				missing = append(missing, index{"words", fmt.Sprintf("%s.index_words(%d)", l.s.schema, l.id)})
+			case i == 1 && vectors:
+				missing = append(missing, index{"vectors", fmt.Sprintf("%s.index_vectors(%d, %d)", l.s.schema, l.id, r.count())})
+			}
+		})
 	})
-	return dimensions, missing, err
+	return missing, err
 }
 
 // tidy tells the planner about what was written, and moves it into the index of words. Only the
