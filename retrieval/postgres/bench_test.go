@@ -1,14 +1,22 @@
+//go:build unix
+
 package postgres_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/postgres"
 )
 
@@ -107,4 +115,88 @@ func (c *corpus) fill(b testing.TB, s *postgres.Server, timed func(put func())) 
 			b.Fatal(err)
 		}
 	})
+}
+
+// BenchmarkBase writes the base once and searches it. chunks/s counts the Puts, without the Commit,
+// which builds the indexes; client-ms/op is the processor time of this process.
+func BenchmarkBase(b *testing.B) {
+	s, address := newBase(b, "a")
+	c := newCorpus()
+	var puts, commit time.Duration
+	c.fill(b, s, func(put func()) {
+		puts += commit
+		begin := time.Now()
+		put()
+		commit = time.Since(begin)
+	})
+	b.Logf("%.0f chunks/s, then %v for the commit", benchChunks/puts.Seconds(), commit.Round(time.Millisecond))
+	for _, f := range []*filter.Filter{nil, {Type: filter.Eq, Key: "audience", Value: "a7"}, {Type: filter.Lt, Key: "number", Value: 500.}} {
+		b.Run("search"+f.String(), func(b *testing.B) {
+			measure(b, func() {
+				if _, err := s.Search(b.Context(), c.question(f)); err != nil {
+					b.Fatal(err)
+				}
+			})
+		})
+	}
+	conn, err := pgx.Connect(b.Context(), address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close(context.Background()) })
+	b.Run("plain", func(b *testing.B) { measure(b, func() { plain(b, conn, c.question(nil)) }) })
+}
+
+// question returns a search for seven words, none of the sixty most common ones, and a vector.
+func (c *corpus) question(f *filter.Filter) *engine.Search {
+	q := &engine.Search{Bases: []string{"a"}, Vector: c.vector(), Depth: 100, Neighbours: 20, Filter: f}
+	for len(q.Terms) < 7 {
+		n := c.words.Uint64()
+		word := "w" + strconv.FormatUint(n, 36)
+		if n >= 60 && !slices.ContainsFunc(q.Terms, func(t engine.Term) bool { return t.Text == word }) {
+			q.Terms = append(q.Terms, engine.Term{Text: word, Weight: 1})
+		}
+	}
+	return q
+}
+
+// measure runs an operation and reports the processor time of this process.
+func measure(b *testing.B, run func()) {
+	before := processorTime(b)
+	for b.Loop() {
+		run()
+	}
+	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/1000/float64(b.N), "client-ms/op")
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
+
+// plain asks for the same by two queries of Postgres's own: ts_rank_cd, and the nearest neighbours.
+func plain(b *testing.B, conn *pgx.Conn, q *engine.Search) {
+	var words []string
+	for _, t := range q.Terms {
+		words = append(words, t.Text)
+	}
+	scan := func(sql string, arg any) {
+		rows, err := conn.Query(b.Context(), sql, arg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct {
+			Text  string
+			Score float64
+		}]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	scan(`select body, ts_rank_cd(words, q)::float8 from sidenote.chunks, (select $1::tsquery as q) q
+		where base = 1 and words @@ q order by 2 desc limit 100`, strings.Join(words, " | "))
+	scan(`select body, (embedding::halfvec(384) <=> $1::real[]::halfvec(384))::float8 from sidenote.chunks
+		where base = 1 and dimensions = 384 order by embedding::halfvec(384) <=> $1::real[]::halfvec(384) limit 100`, q.Vector)
 }
