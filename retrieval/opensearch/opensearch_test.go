@@ -1,9 +1,11 @@
 package opensearch_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/opensearch/opensearchtest"
 )
 
 func TestCommitMakesAllVisibleAtOnce(t *testing.T) {
@@ -278,4 +281,47 @@ func TestFullDiskIsAnErrorAndShowsNothing(t *testing.T) {
 	if got := found(t, s, &q); !slices.Equal(got, []string{"one/0", "two/0"}) {
 		t.Error(got)
 	}
+}
+
+// TestCommitRepairsWhatAWriterWroteAfterItsLease writes as a writer does that was stopped in the middle
+// of a request: a chunk without a record, and the end of a chunk whose document did not change.
+func TestCommitRepairsWhatAWriterWroteAfterItsLease(t *testing.T) {
+	s, ctx := open(t), t.Context()
+	l := write(t, s, "b")
+	must(t, l.Put(ctx, []engine.Document{embedded(document("one", "red one", "red two"), unit(1, 4))}, nil))
+	must(t, l.Commit(ctx, "aa", "m/4"))
+	index := "/" + s.Connection().Namespace + ".b.chunks"
+	request(t, "PUT", index+"/_doc/orphan", `{"base":"b","doc":"orphan","ordinal":0,"born":1,"died":9007199254740992,"length":2,
+		"words":"red orphan","c":{"base":"b","doc":"orphan"}}`)
+	must(t, l.Commit(ctx, "bb", "m/4"))
+	q := engine.Search{Bases: []string{"b"}, Terms: terms("red")}
+	if got := found(t, s, &q); !slices.Equal(got, []string{"one/0", "one/1"}) {
+		t.Errorf("with a chunk too many: %v", got)
+	}
+	request(t, "POST", index+"/_update/"+idOfChunk(t, index, 1), `{"doc":{"died":2}}`)
+	must(t, l.Commit(ctx, "cc", "m/4"))
+	if got := found(t, s, &q); !slices.Equal(got, []string{"one/0", "one/1"}) {
+		t.Errorf("with a chunk too few: %v", got)
+	}
+	q = engine.Search{Bases: []string{"b"}, Vector: unit(1, 4)}
+	if got := found(t, s, &q); !slices.Equal(got, []string{"one/0", "one/1"}) {
+		t.Errorf("by vector: %v", got)
+	}
+}
+
+// idOfChunk returns the id of a chunk with an ordinal.
+func idOfChunk(t *testing.T, index string, ordinal int) string {
+	t.Helper()
+	resp, err := http.Get(opensearchtest.URL(t).String() + index + "/_search?q=ordinal:" + fmt.Sprint(ordinal))
+	must(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	var answer struct {
+		Hits struct {
+			Hits []struct {
+				ID string `json:"_id"`
+			}
+		}
+	}
+	must(t, json.NewDecoder(resp.Body).Decode(&answer))
+	return answer.Hits.Hits[0].ID
 }

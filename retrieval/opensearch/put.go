@@ -473,41 +473,16 @@ func (l *lease) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b, back := l.bulk(l.server.chunksOf(l.base)), l.bulk(l.server.documentsOf(l.base))
-	var alive []string
+	u := undo{lease: l, chunks: l.bulk(l.server.chunksOf(l.base)), records: l.bulk(l.server.documentsOf(l.base))}
 	for i, e := range j.Documents {
 		if records[i].found && records[i].Put == j.Put {
 			continue // its record was written, which is the last of its writes
 		}
-		for n := range e.Chunks {
-			if err := b.delete(ctx, chunkID(ids[i], e.Born, n)); err != nil {
-				return err
-			}
-		}
-		for n := range e.DropsChunks {
-			if err := b.delete(ctx, chunkID(ids[i], e.Drops, n)); err != nil {
-				return err
-			}
-		}
-		visible := records[i].visible(l.state.Current)
-		if visible != nil {
-			for n := range visible.Chunks {
-				alive = append(alive, chunkID(ids[i], visible.Born, n))
-			}
-		}
-		if records[i].found && records[i].pending(l.state.Current) != nil {
-			if err := l.withdraw(ctx, back, ids[i], records[i], visible); err != nil {
-				return err
-			}
+		if err := u.document(ctx, ids[i], e, records[i]); err != nil {
+			return fmt.Errorf("recover: %w", err)
 		}
 	}
-	if err := b.flush(ctx); err != nil {
-		return fmt.Errorf("recover: %w", err)
-	}
-	if err := l.setDied(ctx, alive, never); err != nil {
-		return fmt.Errorf("recover: %w", err)
-	}
-	if err := back.flush(ctx); err != nil {
+	if err := u.finish(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	if len(j.Documents) > 0 {
@@ -517,6 +492,47 @@ func (l *lease) recover(ctx context.Context) error {
 	}
 	l.torn = false
 	return nil
+}
+
+// An undo takes back what a Put wrote.
+type undo struct {
+	lease   *lease
+	chunks  *bulk
+	records *bulk
+	alive   []string // chunks that do not end
+}
+
+func (u *undo) document(ctx context.Context, id string, e journalEntry, r stored) error {
+	for n := range e.Chunks {
+		if err := u.chunks.delete(ctx, chunkID(id, e.Born, n)); err != nil {
+			return err
+		}
+	}
+	for n := range e.DropsChunks {
+		if err := u.chunks.delete(ctx, chunkID(id, e.Drops, n)); err != nil {
+			return err
+		}
+	}
+	visible := r.visible(u.lease.state.Current)
+	if visible != nil {
+		for n := range visible.Chunks {
+			u.alive = append(u.alive, chunkID(id, visible.Born, n))
+		}
+	}
+	if !r.found || r.pending(u.lease.state.Current) == nil {
+		return nil
+	}
+	return u.lease.withdraw(ctx, u.records, id, r, visible)
+}
+
+func (u *undo) finish(ctx context.Context) error {
+	if err := u.chunks.flush(ctx); err != nil {
+		return err
+	}
+	if err := u.lease.setDied(ctx, u.alive, never); err != nil {
+		return err
+	}
+	return u.records.flush(ctx)
 }
 
 // withdraw takes back a version that was put and is not visible yet.
