@@ -86,11 +86,15 @@ func begins(b []byte) bool {
 func TestWriterThatDiesLeavesNothingHalf(t *testing.T) {
 	s := open(t)
 	must(t, s.Init(t.Context(), "b"))
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
 	for _, after := range []bool{false, true} {
 		for _, want := range [][]engine.Document{contentBefore, contentAfter} {
 			failAt := 1
 			for dies(t, s, failAt, after, want) {
-				failAt++
+				failAt += step
 			}
 			if failAt < 10 {
 				t.Errorf("after=%v: only %d requests failed", after, failAt)

@@ -54,7 +54,11 @@ func fill(t testing.TB, l engine.Lease, documents []engine.Document) {
 // TestCandidatesHaveTheBestByWords compares the candidates of a Depth of 100 with the 50 best by
 // exact BM25 over the whole collection.
 func TestCandidatesHaveTheBestByWords(t *testing.T) {
-	for _, collection := range []string{"cranfield", "scifact", "drcd"} {
+	collections := []string{"cranfield", "scifact", "drcd"}
+	if testing.Short() {
+		collections = collections[:1]
+	}
+	for _, collection := range collections {
 		t.Run(collection, func(t *testing.T) {
 			var documents []engine.Document
 			for _, d := range lines[irDocument](t, collection, "corpus.jsonl") {
