@@ -91,7 +91,7 @@ func (s *Server) requests(d dialect, base string) []request {
 			"attrs": keyword, "key": keyword, "sample": long, "length": long,
 		}),
 		index(s.documentsOf(base), plainIndex, nil, object{"doc": keyword, "born": long, "gone": long}),
-		index(s.termsOf(base), plainIndex, nil, object{"texts": long, "born": long}),
+		index(s.termsOf(base), plainIndex, nil, object{"texts": long, "term": object{"type": "keyword", "ignore_above": 8000}, "born": long}),
 		{"PUT", "/" + s.stateIndex() + "/_create/" + url.PathEscape(base), object{
 			"schema": schema, "current": 0, "next": 1, "token": 0,
 		}},

@@ -303,7 +303,7 @@ func (s *Server) list(ctx context.Context, base string, filters []object, size i
 	}
 }
 
-// Vocabulary returns the most frequent terms, at most 10,000.
+// Vocabulary returns the most frequent terms.
 func (s *Server) Vocabulary(ctx context.Context, base string, most int) ([]engine.TermCount, error) {
 	if _, mapped := s.mappings[base]; mapped {
 		return nil, nil
@@ -312,20 +312,28 @@ func (s *Server) Vocabulary(ctx context.Context, base string, most int) ([]engin
 	if err != nil || !written(states[0]) {
 		return nil, err
 	}
-	body := hits(object{"query": object{"match_all": object{}}, "sort": []object{{"texts": "desc"}}}, max(0, min(most, mostHits)), "*")
-	page, err := s.page(ctx, s.termsOf(base), body)
-	if err != nil {
-		return nil, fmt.Errorf("vocabulary of %s: %w", base, err)
-	}
+	body := hits(object{"query": object{"match_all": object{}}, "sort": []object{{"texts": "desc"}, {"term": "asc"}}}, 0, "*")
 	var terms []engine.TermCount
-	for _, h := range page.hits {
-		count, err := termOf(h.source, states[0].Current)
+	for len(terms) < most {
+		size := min(most-len(terms), mostHits)
+		body["size"] = size
+		page, err := s.page(ctx, s.termsOf(base), body)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("vocabulary of %s: %w", base, err)
 		}
-		if count.Texts > 0 {
-			terms = append(terms, count)
+		for _, h := range page.hits {
+			count, err := termOf(h.source, states[0].Current)
+			if err != nil {
+				return nil, err
+			}
+			if count.Texts > 0 {
+				terms = append(terms, count)
+			}
 		}
+		if len(page.hits) < size {
+			break
+		}
+		body["search_after"] = page.hits[size-1].sortValues()
 	}
 	return terms, nil
 }
