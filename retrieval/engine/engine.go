@@ -16,7 +16,8 @@ import (
 )
 
 // lookEvery is the interval between two reads of the states of all bases of an engine, in one round
-// trip. A change is seen within two of them.
+// trip. A change is seen within two of them. Sidecars that start together read at different times: the
+// second read comes after a random part of the interval.
 const lookEvery = time.Second
 
 // DefaultTimeout is used if Options.Timeout is 0.

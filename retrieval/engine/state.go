@@ -95,15 +95,31 @@ func (e *Engine) isStale(b baseState) bool {
 func (e *Engine) watch() {
 	defer close(e.ended)
 	defer e.asked()
+	_ = e.look(e.life) // Trouble reports the error
+	if !e.wait(rand.N(lookEvery)) {
+		return
+	}
 	again := time.NewTicker(lookEvery)
 	defer again.Stop()
 	for {
-		_ = e.look(e.life) // Trouble reports the error
+		_ = e.look(e.life)
 		select {
 		case <-again.C:
 		case <-e.life.Done():
 			return
 		}
+	}
+}
+
+// wait reports whether the Engine was not closed for a time.
+func (e *Engine) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-e.life.Done():
+		return false
 	}
 }
 
