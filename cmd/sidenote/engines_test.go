@@ -22,7 +22,7 @@ import (
 func enginePlace(t *testing.T, engine string) string {
 	t.Helper()
 	if engine == "opensearch" {
-		return fmt.Sprintf("engine: opensearch, url: %q, namespace: test%d", opensearchtest.URL(t), time.Now().UnixNano())
+		return fmt.Sprintf("engine: opensearch, timeout: 1m, url: %q, namespace: test%d", opensearchtest.URL(t), time.Now().UnixNano())
 	}
 	u, err := url.Parse(postgrestest.Database(t))
 	if err != nil {
@@ -94,6 +94,11 @@ func TestBasesInAnEngineAnswerAsEmbeddedOnes(t *testing.T) {
 					return documentsOf(t, reading.admin, id) == documentsOf(t, embedded.admin, id)
 				}))
 			}
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Log(reading.out.text.String())
+				}
+			})
 			compareOffices(t, embedded, reading)
 		})
 	}
@@ -138,7 +143,7 @@ func TestWriterOfAnEngineIsReplacedWhenItIsKilled(t *testing.T) {
 	}
 	config := written(t, "engine.yaml", fmt.Sprintf("upstream: %s\nknowledge: {docs: {%s, path: %s}}\npolicies: {default: {retrieval: {deadline: 30s}}}\n", up.URL, place, dir))
 	done(t, "knowledge", "init", "docs", "--config", config)
-	first := exec.Command(released(t), "serve", "--config", config, "--listen", "127.0.0.1:0", "--admin", "off", "--state", "memory") //nolint:noctx // killed below
+	first := exec.Command(released(t), "serve", "--config", config, "--listen", "127.0.0.1:0", "--admin", "off", "--state", t.TempDir()) //nolint:noctx // killed below
 	said := &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
 	first.Stdout, first.Stderr = said, said
 	if err := first.Start(); err != nil {

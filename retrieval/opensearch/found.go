@@ -16,7 +16,7 @@ import (
 
 // partsPath selects what is read of the answer to an _msearch.
 const partsPath = "responses.status,responses.error,responses.timed_out,responses._shards.failed," +
-	"responses.hits.total.value,responses.hits.hits._id,responses.hits.hits._score,responses.hits.hits._source,responses.hits.hits.sort,responses.aggregations"
+	"responses.hits.total.value,responses.hits.hits._id,responses.hits.hits._index,responses.hits.hits._score,responses.hits.hits._source,responses.hits.hits.sort,responses.aggregations"
 
 // A part is the answer to a part of an _msearch.
 type part struct {
@@ -26,6 +26,7 @@ type part struct {
 }
 
 type hit struct {
+	index  string
 	id     string
 	score  float64
 	raw    string       // the source
@@ -105,6 +106,8 @@ func parseHit(s *scanner) hit {
 		switch key {
 		case "_id":
 			h.id = s.str()
+		case "_index":
+			h.index = s.str()
 		case "_score":
 			h.score = s.number()
 		case "_source":
@@ -145,11 +148,14 @@ func (a *arms) readNearest(p part) error {
 	return nil
 }
 
+// key identifies a hit among those of all indexes: several bases may have a document with one id.
+func (h hit) key() string { return h.index + "/" + h.id }
+
 // readNeighbours reads the texts of the previous and the next chunk. Those of chunks that are no
 // candidates are ignored.
 func (a *arms) readNeighbours(p part) error {
 	for _, h := range p.hits {
-		if i, ok := a.index[h.id]; ok {
+		if i, ok := a.index[h.key()]; ok {
 			c := &a.found.Candidates[i]
 			c.Before, c.After = neighbours(h.source)
 		}
@@ -178,7 +184,7 @@ func (a *arms) readListed(p part) error {
 
 // candidate returns the candidate of a hit, which it adds if another part has not.
 func (a *arms) candidate(h hit) (*engine.Candidate, error) {
-	if i, ok := a.index[h.id]; ok {
+	if i, ok := a.index[h.key()]; ok {
 		return &a.found.Candidates[i], nil
 	}
 	stored, err := parseChunk(h.raw)
@@ -194,7 +200,7 @@ func (a *arms) candidate(h hit) (*engine.Candidate, error) {
 			return nil, fmt.Errorf("%w: chunk %.100q: %w", errAnswer, h.id, err)
 		}
 	}
-	a.index[h.id] = len(a.found.Candidates)
+	a.index[h.key()] = len(a.found.Candidates)
 	a.found.Candidates = append(a.found.Candidates, c)
 	return &a.found.Candidates[len(a.found.Candidates)-1], nil
 }

@@ -421,7 +421,7 @@ func (a *mappedSearch) readMappedNearest(p part) error {
 // row returns the candidate of a hit, nil for one that has no text or no id, or whose values are not of
 // the types that they must be.
 func (a *mappedSearch) row(h hit) *engine.Candidate {
-	if i, ok := a.index[h.id]; ok {
+	if i, ok := a.index[h.key()]; ok {
 		return &a.found.Candidates[i]
 	}
 	m, src := a.mapping, h.source
@@ -450,7 +450,7 @@ func (a *mappedSearch) row(h hit) *engine.Candidate {
 			c.Cosine = cosineBetween(a.q.Vector, c.Vector)
 		}
 	}
-	a.index[h.id] = len(a.found.Candidates)
+	a.index[h.key()] = len(a.found.Candidates)
 	a.found.Candidates = append(a.found.Candidates, c)
 	return &a.found.Candidates[len(a.found.Candidates)-1]
 }

@@ -68,10 +68,9 @@ type arms struct {
 	body  bytes.Buffer
 	parts []func(part) error // read the answers, in the order of the requests
 
-	found   *engine.Found
-	index   map[string]int // of candidates by the id of the chunk
-	byWords []string       // ids
-	newer   []state        // of the bases, if one has a newer generation; else nil
+	found *engine.Found
+	index map[string]int // of candidates by hit.key
+	newer []state        // of the bases, if one has a newer generation; else nil
 }
 
 func newArms(s *Server, d dialect, q *engine.Search, states []state) *arms {

@@ -40,6 +40,7 @@ func Run(t *testing.T, open Opener) {
 		"words as embedded":          asEmbedded,
 		"vectors as embedded":        vectorsAsEmbedded,
 		"several bases as one":       several,
+		"one id in several bases":    sameID,
 		"visible at once":            visible,
 		"put again":                  putAgain,
 		"one writer":                 oneWriter,
@@ -304,6 +305,25 @@ func several(t *testing.T, open Opener) {
 		if len(got.Bases) != len(ids) {
 			t.Errorf("%q: searched %v", text, got.Bases)
 		}
+	}
+}
+
+// sameID searches bases that have a document with the same id.
+func sameID(t *testing.T, open Opener) {
+	s, ids := open(t, "same-id"), []string{"same-id-a", "same-id-b"}
+	for _, id := range ids {
+		l := acquire(t, s, id, time.Minute)
+		check(t, l.Put(t.Context(), []engine.Document{prepared("leave.md", "mango of "+id)}, nil))
+		check(t, l.Commit(t.Context(), "01", ""))
+	}
+	f, err := s.Search(t.Context(), &engine.Search{Bases: ids, Terms: []engine.Term{{Text: "mango", Weight: 1}}, Depth: 10, Neighbours: 5})
+	check(t, err)
+	got := map[string]string{}
+	for _, c := range f.Candidates {
+		got[ids[c.Base]] = c.Text
+	}
+	if len(f.Candidates) != 2 || got[ids[0]] != "mango of "+ids[0] || got[ids[1]] != "mango of "+ids[1] {
+		t.Errorf("found %v in %d candidates", got, len(f.Candidates))
 	}
 }
 
