@@ -224,3 +224,43 @@ func nearest(question []float32, n int, f *filter.Filter, bases map[string][]eng
 	}
 	return out
 }
+
+// Another model's vectors are written beside the visible ones, which are searched until the commit.
+func TestModelChanges(t *testing.T) {
+	s, _ := newBase(t, "a")
+	l := acquire(t, s, "a")
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, size := range []int{8, 4} {
+		var documents []engine.Document
+		for i := range 2100 {
+			d := document(fmt.Sprint("doc", i), nil, fmt.Sprint("text ", i))
+			embed(&d, func(int) []float32 { return unit(r, size) })
+			documents = append(documents, d)
+		}
+		if err := l.Put(t.Context(), documents, nil); err != nil {
+			t.Fatal(err)
+		}
+		if size == 4 {
+			checkDimensions(t, s, r, 8)
+		}
+		if err := l.Commit(t.Context(), fmt.Sprint(size), fmt.Sprint("model/", size)); err != nil {
+			t.Fatal(err)
+		}
+		checkDimensions(t, s, r, size)
+	}
+}
+
+// checkDimensions tests that vectors of a size find chunks, and others none.
+func checkDimensions(t *testing.T, s *postgres.Server, r *rand.Rand, size int) {
+	t.Helper()
+	for _, asked := range []int{4, 8, 16} {
+		found := search(t, s, &engine.Search{Bases: []string{"a"}, Vector: unit(r, asked), Depth: 20})
+		want := 0
+		if asked == size {
+			want = 20
+		}
+		if len(found.Candidates) != want || found.States[0].Dimensions != size {
+			t.Errorf("%d dimensions: %d candidates, want %d; state %+v", asked, len(found.Candidates), want, found.States[0])
+		}
+	}
+}
