@@ -128,7 +128,7 @@ begin
 end $$;
 
 -- index_words creates the index of the words of a base. It is created after the first documents are
--- written, which takes half the time.
+-- written: filling it row by row takes the server three times as long as the rest.
 create or replace function SCHEMA.index_words(base integer) returns void language plpgsql as $$
 begin
   execute format('create index if not exists %I on %I.%I using gin (words)', 'chunks_' || base || '_words', SCHEMA_TEXT, 'chunks_' || base);
