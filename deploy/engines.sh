@@ -3,6 +3,7 @@
 #
 #   deploy/engines.sh ENGINE start DIR   starts ENGINE and prints its URL
 #   deploy/engines.sh ENGINE stop DIR    stops it
+#   deploy/engines.sh ENGINE fetch       downloads it, unless it is there
 #   deploy/engines.sh ENGINE run DIR     starts it, prints its URL, and stops it and removes DIR when
 #                                        standard input ends
 #
@@ -221,15 +222,18 @@ opensearch_run() {
   rm -rf "$1"
 }
 
-usage() { fail "usage: deploy/engines.sh postgres|opensearch start|stop|run DIR"; }
+usage() { fail "usage: deploy/engines.sh postgres|opensearch fetch, or start|stop|run DIR"; }
 
-[ "$#" -eq 3 ] || usage
+[ "$#" -ge 2 ] || usage
 case $1 in
   postgres | opensearch) ;;
   *) fail "unknown engine \"$1\"; there are postgres and opensearch" ;;
 esac
 case $2 in
-  start | stop | run) ;;
+  fetch) "${1}_install" >/dev/null ;;
+  start | stop | run)
+    [ "$#" -eq 3 ] || usage
+    "${1}_$2" "$3"
+    ;;
   *) usage ;;
 esac
-"${1}_$2" "$3"
