@@ -67,7 +67,6 @@ need chromium chromium "for tests of the inspector's pages"
 for engine in postgres opensearch; do
   if [ -z "$may_install" ]; then
     echo "--no-install: tests of $engine are skipped unless deploy/engines.sh has downloaded it before" >&2
-    export SIDENOTE_TEST_OFFLINE=1
   elif ! deploy/engines.sh "$engine" fetch; then
     echo "without it the tests of bases in $engine are skipped" >&2
     if [ -n "${CI:-}" ]; then exit 1; fi

@@ -21,7 +21,7 @@ import (
 // The pages that people read; paths in them count from the root.
 var pages = []string{
 	"README.md", "cmd/sidenote/README.md", "cmd/sidenote/CONFIG.md", "proxy/README.md", "rewrite/README.md", "retrieval/README.md",
-	"cache/README.md", "deploy/README.md", "deploy/CONTRIBUTING.md",
+	"cache/README.md", "deploy/README.md", "deploy/CONTRIBUTING.md", "deploy/MACHINES.md",
 }
 
 const root = "../.."
