@@ -164,7 +164,10 @@ func best(documents []engine.Document, asked []engine.Term, f *engine.Found, n i
 // TestFilteredVectorSearchFindsTheNearest compares the nearest vectors under filters with an exact
 // search.
 func TestFilteredVectorSearchFindsTheNearest(t *testing.T) {
-	const n, dimensions = 10_000, 32
+	n, dimensions := 10_000, 32
+	if testing.Short() {
+		n = 3000
+	}
 	documents := make([]engine.Document, n)
 	vectors := make([][]float32, n)
 	for i := range documents {

@@ -138,7 +138,7 @@ func run() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "sidenote-postgres")
+	dir, err := os.MkdirTemp("", "postgres-of-tests-")
 	if err != nil {
 		return nil, err
 	}
