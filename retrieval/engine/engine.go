@@ -166,7 +166,7 @@ func (e *Engine) call(ctx context.Context, call func(ctx context.Context) error)
 
 // isAnswer reports whether an error is an answer of a Server that works.
 func isAnswer(err error) bool {
-	for _, answer := range []error{ErrNoBase, ErrSchema, ErrDenied, ErrLeaseTaken, ErrLeaseLost} {
+	for _, answer := range []error{ErrNoBase, ErrSchema, ErrDenied, ErrLogin, ErrLeaseTaken, ErrLeaseLost} {
 		if errors.Is(err, answer) {
 			return true
 		}
@@ -200,6 +200,9 @@ func (b *Base) Trouble() []string { return b.engine.Trouble() }
 
 // Answered reports whether the Server has ever answered.
 func (b *Base) Answered() bool { return b.engine.Answered() }
+
+// Answers reports whether the Server answers at present, though it may have Trouble.
+func (b *Base) Answers() bool { return len(b.engine.health.Lines()) == 0 }
 
 // Skips reports whether searches are skipped because the Server does not answer.
 func (b *Base) Skips() bool { return b.engine.Skips() }

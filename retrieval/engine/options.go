@@ -19,6 +19,7 @@ type Connection struct {
 	Most      int           // connections at the same time
 	Timeout   time.Duration // of a call, unless its context ends earlier
 	TenantAs  string        // setting that holds the tenant during a search, for row-level security, such as app.tenant; "" for none
+	Vectors   bool          // bases are to be searched by vector, so an engine that cannot says so
 	Namespace string        // the database schema, or the prefix of the indexes; "" is sidenote
 }
 

@@ -23,6 +23,7 @@ var (
 	ErrLeaseTaken = errors.New("another process writes the base")      // of Acquire
 	ErrLeaseLost  = errors.New("the lease was taken over")             // of the methods of a Lease
 	ErrDenied     = errors.New("permission denied by the engine")
+	ErrLogin      = errors.New("user, password or key refused by the engine")
 )
 
 // A Server reads bases in one engine. It is safe for concurrent use. Every call returns by ctx's

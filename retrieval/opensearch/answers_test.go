@@ -45,8 +45,9 @@ func TestCredentialIsSentAndNeverShown(t *testing.T) {
 				_, _ = io.WriteString(w, `{"error":{"type":"security_exception","reason":"no permissions for `+secret+`"}}`)
 			})
 			_, err := s.States(t.Context(), []string{"b"})
-			if !errors.Is(err, engine.ErrDenied) || strings.Contains(err.Error(), secret) {
-				t.Errorf("%d: %v", status, err)
+			want := map[int]error{http.StatusUnauthorized: engine.ErrLogin, http.StatusForbidden: engine.ErrDenied}[status]
+			if !errors.Is(err, want) || strings.Contains(err.Error(), secret) {
+				t.Errorf("%d: %v, want %v", status, err, want)
 			}
 		}
 	}

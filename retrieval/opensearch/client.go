@@ -114,7 +114,7 @@ func (c *client) send(ctx context.Context, to *url.URL, method, path string, bod
 	req.Header["Idempotency-Key"] = []string{}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, plain(ctx, err)
+		return nil, fmt.Errorf("%s: %w", to.Host, plain(ctx, err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode/100 != 2 {
@@ -175,6 +175,8 @@ type statusError struct {
 func (e *statusError) Error() string {
 	text := fmt.Sprintf("answered %d", e.Status)
 	switch {
+	case e.Status == http.StatusUnauthorized:
+		return text + " (user, password or key refused)"
 	case e.Status/100 == 3:
 		return text + " (redirects are not followed)"
 	case e.Type == "":
@@ -185,9 +187,12 @@ func (e *statusError) Error() string {
 	return text + " (" + e.Type + ": " + e.Reason + ")"
 }
 
-// Unwrap returns engine.ErrDenied for a missing permission.
+// Unwrap returns engine.ErrLogin or engine.ErrDenied for a missing permission.
 func (e *statusError) Unwrap() error {
-	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden && !e.full() {
+	if e.Status == http.StatusUnauthorized {
+		return engine.ErrLogin
+	}
+	if e.Status == http.StatusForbidden && !e.full() {
 		return engine.ErrDenied
 	}
 	return nil

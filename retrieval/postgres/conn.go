@@ -301,7 +301,9 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		return nil
 	case errors.As(err, &pg):
 		switch pg.Code {
-		case codeDenied, codeWrongRole, codeWrongPassword:
+		case codeWrongRole, codeWrongPassword:
+			return fmt.Errorf("postgres: %w: %w", engine.ErrLogin, err)
+		case codeDenied:
 			return fmt.Errorf("postgres: %w: %w", engine.ErrDenied, err)
 		case codeCanceled:
 			if ctx.Err() == nil && remaining(ctx) <= 1 {

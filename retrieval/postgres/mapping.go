@@ -248,7 +248,7 @@ type column struct{ field, name string }
 func (m *mapped) columns() []column {
 	list := []column{
 		{"id", m.ID}, {"text", m.Text}, {"title", m.Title}, {"section", m.Section}, {"document", m.Document}, {"ordinal", m.Ordinal},
-		{"url", m.URL}, {"date", m.Date}, {"attributes", m.Attributes}, {"lexemes", m.Lexemes}, {"vector", m.Vector}, {"generation", m.Generation},
+		{"url", m.URL}, {"date", m.Date}, {"attributes", m.Attributes}, {"words", m.Lexemes}, {"vector", m.Vector}, {"generation", m.Generation},
 	}
 	for _, key := range slices.Sorted(maps.Keys(m.AttributeColumns)) {
 		list = append(list, column{"attribute_columns." + key, m.AttributeColumns[key]})

@@ -34,6 +34,7 @@ type Server struct {
 	mu      sync.Mutex
 	ids     map[string]int     // of bases in the schema, by name
 	vectors extension          // pgvector, as it was last seen
+	lacks   string             // what pgvector lacks for searches by vector, for people; "" if nothing
 	known   bool               // vectors is known
 	trouble map[string]string  // messages, by what they are about
 	tables  map[string]*mapped // by base, of Mappings

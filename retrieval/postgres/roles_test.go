@@ -67,6 +67,32 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// A role that no administrator knows is not taken for one that lacks a permission.
+func TestUnknownRole(t *testing.T) {
+	s := open(t, as(t, postgrestest.Database(t), "nobody_of_that_name"), nil)
+	if err := s.Init(t.Context(), "a"); !errors.Is(err, engine.ErrLogin) || errors.Is(err, engine.ErrDenied) {
+		t.Errorf("init: %v", err)
+	}
+}
+
+// A user that may create no schema can fill one that an administrator made for it.
+func TestSchemaOfAnAdministrator(t *testing.T) {
+	address := postgrestest.Database(t)
+	name := role(t, address, "public")
+	s := open(t, as(t, address, name), nil)
+	if err := s.Init(t.Context(), "a"); !errors.Is(err, engine.ErrDenied) {
+		t.Errorf("init without a schema: %v", err)
+	}
+	postgrestest.Exec(t, address, "create schema sidenote authorization "+name)
+	if err := s.Init(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, acquire(t, s, "a"), "aa", "", []engine.Document{document("one", nil, "Some text.")})
+	if trouble := s.Trouble(); len(trouble) != 0 {
+		t.Errorf("trouble: %q", trouble)
+	}
+}
+
 // readerOf returns the name of the user that may only read a database.
 func readerOf(address string) string {
 	return "reader_" + strings.TrimPrefix(address[strings.LastIndex(address, "/")+1:], "test_")
@@ -112,6 +138,14 @@ func TestWithoutVectorExtension(t *testing.T) {
 	d := document("one", nil, "Some text.")
 	embed(&d, func(int) []float32 { return unit(rand.New(rand.NewPCG(1, 2)), 4) })
 	mustState(t, s, "a")
+	if trouble := s.Trouble(); len(trouble) != 0 {
+		t.Errorf("trouble without vectors: %q", trouble)
+	}
+	wanting := open(t, address, func(o *postgres.Options) { o.Vectors = true })
+	mustState(t, wanting, "a")
+	if trouble := wanting.Trouble(); len(trouble) != 1 {
+		t.Errorf("trouble of bases that are to have vectors: %q", trouble)
+	}
 	write(t, acquire(t, s, "a"), "aa", "model", []engine.Document{d})
 	q := &engine.Search{Bases: []string{"a"}, Terms: terms("text"), Vector: d.Chunks[0].Vector, Depth: 3}
 	found := search(t, s, q)

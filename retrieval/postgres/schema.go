@@ -129,6 +129,9 @@ func (s *Server) readState(base string, r *row) engine.State {
 		Space: r.text(), Dimensions: r.count(), Measures: r.text(),
 	}
 	if s.pgvector().schema == "" {
+		if state.Space != "" {
+			s.noteVectors()
+		}
 		state.Embedded, state.Space, state.Dimensions = 0, "", 0
 	}
 	return state
@@ -207,12 +210,22 @@ func (s *Server) sawVectors(e extension) {
 	message := ""
 	switch {
 	case e.version == "":
-		message = "pgvector is not installed in the database: bases are searched by words only. Run: create extension vector"
+		message = "pgvector is not installed in the database: bases are searched by words only. A superuser may run: create extension vector"
 	case e.schema == "":
 		message = fmt.Sprintf("pgvector %s is older than 0.7: bases are searched by words only", e.version)
 	}
-	s.note("pgvector", message)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.vectors, s.known = e, true
+	s.vectors, s.known, s.lacks = e, true, message
+	s.mu.Unlock()
+	if message == "" || s.options.Vectors {
+		s.noteVectors()
+	}
+}
+
+// noteVectors notes what pgvector lacks, which matters if a base has vectors or is to have some.
+func (s *Server) noteVectors() {
+	s.mu.Lock()
+	lacks := s.lacks
+	s.mu.Unlock()
+	s.note("pgvector", lacks)
 }

@@ -1,5 +1,11 @@
 -- Sidenote's knowledge bases, schema version 1. Every statement can be repeated.
-create schema if not exists SCHEMA;
+
+-- "create schema if not exists" asks for the right to create one even if it exists.
+do $$ begin
+  if not exists (select from pg_namespace where nspname = SCHEMA_TEXT) then
+    create schema SCHEMA;
+  end if;
+end $$;
 
 -- pgvector is needed for searches by vector. It may also be installed later.
 do $$ begin
