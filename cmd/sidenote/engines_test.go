@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"sidenote/retrieval/opensearch/opensearchtest"
 	"sidenote/retrieval/postgres/postgrestest"
+	"sidenote/retrieval/services/servicestest"
 )
 
 // enginePlace returns the keys of a base in an engine that is started for tests.
@@ -126,6 +128,21 @@ func compareOffices(t *testing.T, want, got *process) {
 	}
 	if some < 8 {
 		t.Errorf("%d questions with several sources", some)
+	}
+}
+
+// Folders of bases in an engine are embedded by ingest, each text once.
+func TestIngestEmbedsForAnEngine(t *testing.T) {
+	service, place := servicestest.Start(t), enginePlace(t, "postgres")
+	config := written(t, "embed.yaml", fmt.Sprintf("upstream: %s\nembeddings: {upstream: %s, model: stub}\nstate: %s\nknowledge: {docs: {%s, path: %s, embed: true}}\n",
+		newRecorder(t).URL, service.URL, t.TempDir(), place, handbook(t)))
+	done(t, "knowledge", "init", "docs", "--config", config)
+	first := done(t, "ingest", "--config", config)
+	if !regexp.MustCompile(`(?m)^docs: (\d+) of (\d+) chunks? embedded by stub; [1-9]\d* now, `).MatchString(first) {
+		t.Errorf("ingest printed %q", first)
+	}
+	if again := done(t, "ingest", "--config", config); !strings.Contains(again, "embedded by stub; 0 now, 0 tokens") {
+		t.Errorf("ingest printed %q the second time", again)
 	}
 }
 

@@ -23,9 +23,9 @@ type embeddedBase struct {
 	Error string `json:"error,omitempty"` // why some are missing
 }
 
-// newClient returns the embedding client, or nil if no base is embedded.
+// newIngestEmbedder returns the embedding client, or nil if no base is embedded.
 func newIngestEmbedder(r *ingestion) (*services.Embedder, error) {
-	if len(config.Embedded(r.Config)) == 0 {
+	if len(config.Embedded(r.Config)) == 0 && len(config.EmbeddedElsewhere(r.Config)) == 0 {
 		return nil, nil
 	}
 	reader, err := server.NewReader(r.Config.State.Path)

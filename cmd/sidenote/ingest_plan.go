@@ -36,8 +36,8 @@ type plannedBase struct {
 // errNotEmbedded means that there is nothing to plan.
 var errNotEmbedded = errors.New("--plan: no base is embedded; write embeddings, and embed: true in a base")
 
-// Plan reads the folders of the embedded bases and estimates what embedding them would take. It
-// writes nothing and calls no service.
+// Plan reads the folders of the bases with embed and estimates what embedding them would take. It
+// writes nothing and calls no service or engine, so all chunks of bases in engines count as new.
 func (r *ingestion) Plan(ctx context.Context) (p embeddingPlan, err error) {
 	client, err := newIngestEmbedder(r)
 	if err != nil {
@@ -62,19 +62,30 @@ func (r *ingestion) Plan(ctx context.Context) (p embeddingPlan, err error) {
 		return embeddingPlan{}, fmt.Errorf("state: %w", err)
 	}
 	var bases []plannedBase
-	for _, name := range config.Embedded(r.Config) {
-		c, err := contentOf(ctx, r, reader, kept, name)
-		if err != nil {
+	plan := func(names []config.Name, planner *server.EmbeddingPlanner) error {
+		for _, name := range names {
+			c, err := contentOf(ctx, r, reader, kept, name)
+			if err != nil {
+				return err
+			}
+			if c == nil {
+				continue
+			}
+			e, err := planner.Base(ctx, c)
+			if err != nil {
+				return err
+			}
+			bases = append(bases, plannedBase{string(name), e})
+		}
+		return nil
+	}
+	if err := plan(config.Embedded(r.Config), &planner); err != nil {
+		return embeddingPlan{}, err
+	}
+	for _, name := range config.EmbeddedElsewhere(r.Config) { // they share no vectors
+		if err := plan([]config.Name{name}, &server.EmbeddingPlanner{Client: client}); err != nil {
 			return embeddingPlan{}, err
 		}
-		if c == nil {
-			continue
-		}
-		e, err := planner.Base(ctx, c)
-		if err != nil {
-			return embeddingPlan{}, err
-		}
-		bases = append(bases, plannedBase{string(name), e})
 	}
 	return newEmbeddingPlan(r.Config, bases...), nil
 }

@@ -60,6 +60,7 @@ type ingestedBase struct {
 
 // Choose finds the folders to read. Its errors are usage errors.
 func (r *ingestion) Choose(acceptDeletions bool) error {
+	var unwritten []string
 	for _, name := range r.Config.KnowledgeNames() {
 		k := r.Config.Knowledge[name]
 		switch {
@@ -69,7 +70,9 @@ func (r *ingestion) Choose(acceptDeletions bool) error {
 			folder := r.Config.Folder(name)
 			folder.AcceptDeletions = folder.AcceptDeletions || acceptDeletions
 			r.pending = append(r.pending, folder)
-		case k.Remote() && k.Path != "":
+		case k.Remote() && k.Path == "":
+			unwritten = append(unwritten, string(name))
+		case k.Remote():
 			folder := r.Config.Folder(name)
 			folder.AcceptDeletions = folder.AcceptDeletions || acceptDeletions
 			r.engines = append(r.engines, folder)
@@ -77,6 +80,9 @@ func (r *ingestion) Choose(acceptDeletions bool) error {
 	}
 	if len(r.pending) == 0 && len(r.engines) > 0 {
 		return r.Config.CheckFolders(nil)
+	}
+	if len(r.pending) == 0 && len(unwritten) > 0 {
+		return fmt.Errorf("there is nothing to read: knowledge %s has no path, so others write it", strings.Join(unwritten, ", "))
 	}
 	if len(r.pending) == 0 {
 		return errors.New("there is nothing to read; name a folder by --knowledge NAME=PATH, or a --config")
@@ -109,6 +115,9 @@ func (r *ingestion) do(ctx context.Context) error {
 	}
 	if err := r.writeEngines(ctx, client); err != nil || len(r.pending) == 0 {
 		return err
+	}
+	if len(config.Embedded(r.Config)) == 0 {
+		client = nil // no vectors are kept in the state folder
 	}
 	asked := store.LockedError{}
 	for {

@@ -128,6 +128,16 @@ func Embedded(c *Config) (names []Name) {
 	return names
 }
 
+// EmbeddedElsewhere lists the bases in engines whose folders are embedded here, sorted by name.
+func EmbeddedElsewhere(c *Config) (names []Name) {
+	for _, name := range sortedKeys(c.Knowledge) {
+		if k := c.Knowledge[name]; k.Embed && k.Remote() && k.Path != "" && embeds(c) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Embedder returns the options of the embedding client, without the counter and the callbacks. Its
 // BaseURL is nil if there is no service.
 func Embedder(c *Config) services.EmbedOptions {
