@@ -53,8 +53,11 @@ func (r *ingestion) writeEngine(ctx context.Context, f folder.Folder, client *se
 	start := time.Now()
 	report, err := w.Sync(ctx, f, func(p folder.Progress) { r.progress(p.Knowledge, p.Done, p.Files, p.Chunks) })
 	closed := w.Close(context.WithoutCancel(ctx))
+	for _, line := range server.EngineTrouble(at) {
+		r.say("warning: knowledge %s: %s", f.ID, line)
+	}
 	if err = cmp.Or(err, closed); err != nil {
-		return engineRemedy(f.ID, err)
+		return server.WithRemedy(err)
 	}
 	took := terminal.Milliseconds(time.Since(start))
 	r.finish(ingestedBase{ID: f.ID, Path: f.Path, TookMS: took, IngestReport: *server.WireReport(report)})
@@ -71,15 +74,4 @@ func (r *ingestion) writeEngine(ctx context.Context, f folder.Folder, client *se
 	}
 	r.Embedded = append(r.Embedded, one)
 	return nil
-}
-
-// engineRemedy adds what to do to an error of writing a base in an engine.
-func engineRemedy(id string, err error) error {
-	switch {
-	case errors.Is(err, engine.ErrNoBase):
-		return fmt.Errorf("%w; `sidenote knowledge init %s` creates it", err, id)
-	case errors.Is(err, engine.ErrSchema):
-		return fmt.Errorf("%w; `sidenote knowledge init %s` brings an older one up to date", err, id)
-	}
-	return server.WithRemedy(err)
 }

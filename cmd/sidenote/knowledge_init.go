@@ -26,7 +26,7 @@ func (initCmd) Help() string {
 		"Nothing changes if they are. The user of the base needs the right to create them only for this command, " +
 		"and to write them only where the base is ingested.\n\n" +
 		"With --print secrets are not read, so it can be run anywhere.\n\n" +
-		"sidenote knowledge init manuals --config sidenote.yaml\n\nsidenote knowledge init manuals --config sidenote.yaml --print | psql docs"
+		"sidenote knowledge init manuals --config sidenote.yaml\n\nsidenote knowledge init manuals --config sidenote.yaml --print | psql -v ON_ERROR_STOP=1 docs"
 }
 
 // An initReport is what `sidenote knowledge init --json` prints.
@@ -89,13 +89,20 @@ func (c *initCmd) do(a *app, at engine.Server, report *initReport) (err error) {
 		report.Setup, err = at.Setup(c.ID)
 		return err
 	}
-	if err := at.Init(a.ctx, c.ID); err != nil {
-		if errors.Is(err, engine.ErrDenied) {
-			return fmt.Errorf("%w; `sidenote knowledge init %s --print` prints what somebody else may run", err, c.ID)
-		}
+	err = at.Init(a.ctx, c.ID)
+	if errors.Is(err, engine.ErrDenied) {
+		return fmt.Errorf("%w; `sidenote knowledge init %s --print` prints what somebody else may run", err, c.ID)
+	}
+	if err == nil {
+		_, err = at.States(a.ctx, []string{c.ID}) // it also learns what the engine lacks
+	}
+	if err != nil {
 		return err
 	}
 	report.Ready = true
+	for _, line := range server.EngineTrouble(at) {
+		fmt.Fprintf(a.stderr, "warning: knowledge %s: %s\n", c.ID, line)
+	}
 	return nil
 }
 

@@ -27,6 +27,13 @@ func (s *schemaServer) Init(_ context.Context, base string) error {
 	return s.err
 }
 
+func (s *schemaServer) States(_ context.Context, bases []string) ([]engine.State, error) {
+	s.calls = append(s.calls, "states "+strings.Join(bases, " "))
+	return []engine.State{{}}, s.err
+}
+
+func (s *schemaServer) Trouble() []string { return []string{"no index"} }
+
 // init creates the schema, and with --print it only says how.
 func TestKnowledgeInit(t *testing.T) {
 	for _, c := range []struct {
@@ -35,15 +42,16 @@ func TestKnowledgeInit(t *testing.T) {
 		calls string
 		out   string // what is printed, or the error
 	}{
-		{false, nil, "[init manuals]", "manuals: ready, in Postgres\n"},
+		{false, nil, "[init manuals states manuals]", "warning: knowledge manuals: no index\nmanuals: ready, in Postgres\n"},
 		{true, nil, "[setup manuals]", "CREATE SCHEMA sidenote;\n"},
 		{false, errors.New("no answer"), "[init manuals]", "no answer"},
 		{true, errors.New("a filter"), "[setup manuals]", "a filter"},
 		{false, fmt.Errorf("create schema: %w", engine.ErrDenied), "[init manuals]", "create schema: permission denied by the engine; `sidenote knowledge init manuals --print` prints what somebody else may run"},
+		{false, fmt.Errorf("connect: %w", engine.ErrLogin), "[init manuals]", "connect: user, password or key refused by the engine"},
 	} {
 		at, out, report := &schemaServer{err: c.err}, strings.Builder{}, initReport{ID: "manuals"}
 		cmd := initCmd{ID: "manuals", Print: c.print}
-		if err := cmd.do(&app{ctx: t.Context()}, at, &report); err != nil {
+		if err := cmd.do(&app{ctx: t.Context(), stderr: &out}, at, &report); err != nil {
 			out.WriteString(err.Error())
 		} else {
 			cmd.print(&out, report, "in Postgres")

@@ -215,7 +215,7 @@ func (c *searchCmd) Run(a *app) error {
 	}
 	res, err := e.Rewriter.Retriever.Retrieve(a.ctx, q)
 	if err != nil {
-		return err
+		return e.Bases.WhyUnavailable(policy.Knowledge, err)
 	}
 	for _, line := range e.Bases.InPart(policy.Knowledge) {
 		fmt.Fprintln(a.stderr, line)

@@ -156,6 +156,9 @@ func (c *Config) EngineConnection(name Name) engine.Connection {
 		Most: int(cmp.Or(k.Connections, engineConnections)), Timeout: cmp.Or(k.Timeout, engineTimeout),
 		TenantAs: string(k.TenantSetting), Namespace: cmp.Or(string(k.Namespace), engineNamespace),
 	}
+	for _, other := range c.Engines(name) {
+		out.Vectors = out.Vectors || c.Knowledge[other].embedsQuestions() && embeds(c)
+	}
 	var hosts []string
 	for _, u := range k.URL {
 		out.URL = append(out.URL, u.plain())
@@ -220,14 +223,19 @@ func (c *Config) EngineMapping(name Name) (m engine.Mapping, ok bool) {
 	return m, true
 }
 
-// EngineText describes where an engine keeps a base, for people.
+// EnginePlace describes the engine of a base, for people.
+func (c *Config) EnginePlace(name Name) string {
+	k := c.Knowledge[name]
+	return k.Engine + " at " + strings.Join(k.URL.addresses(), ", ")
+}
+
+// EngineText describes where an engine keeps a base and who writes it, for people.
 func (c *Config) EngineText(name Name) string {
 	k := c.Knowledge[name]
-	text := k.Engine
+	text := c.EnginePlace(name)
 	if from := k.source(); from != "" {
-		text = fmt.Sprintf("%s %s of %s", k.sourceKey(), from, k.Engine)
+		text = fmt.Sprintf("%s %s of %s", k.sourceKey(), from, text)
 	}
-	text += " at " + strings.Join(k.URL.addresses(), ", ")
 	switch {
 	case k.source() != "":
 		text += ", only read"
@@ -253,11 +261,14 @@ func (c *Config) Engines(name Name) []Name {
 	return slices.DeleteFunc(c.KnowledgeNames(), func(other Name) bool { return key == "" || c.EngineKey(other) != key })
 }
 
+// embedsQuestions reports whether questions to a base are to be embedded.
+func (k Knowledge) embedsQuestions() bool { return k.Embed || k.Columns.Vector != "" }
+
 // QuestionsEmbedded lists the bases whose questions are sent to the embedding service, sorted by
 // name: those with embed, and tables and indexes with vectors.
 func QuestionsEmbedded(c *Config) (names []Name) {
 	for _, name := range sortedKeys(c.Knowledge) {
-		if k := c.Knowledge[name]; (k.Embed || k.Columns.Vector != "") && embeds(c) {
+		if c.Knowledge[name].embedsQuestions() && embeds(c) {
 			names = append(names, name)
 		}
 	}

@@ -63,10 +63,18 @@ func OpenEngine(cfg *config.Config, name config.Name) (engine.Server, error) {
 	return server, nil
 }
 
+// EngineTrouble returns what an engine that was asked lacks, such as an extension, for people.
+func EngineTrouble(at engine.Server) []string {
+	if t, ok := at.(interface{ Trouble() []string }); ok {
+		return t.Trouble()
+	}
+	return nil
+}
+
 // openEngines opens the engines of all bases that are in one, and returns these bases by id. Those with
 // a folder are written by this process, if it serves.
 func (b *Bases) openEngines(tasks *Tasks) map[string]*engine.Base {
-	cfg, bases := b.cfg.Load(), map[string]*engine.Base{}
+	cfg, bases, used := b.cfg.Load(), map[string]*engine.Base{}, map[string]bool{}
 	for _, name := range cfg.KnowledgeNames() {
 		if !cfg.Knowledge[name].Remote() || bases[string(name)] != nil {
 			continue
@@ -76,7 +84,12 @@ func (b *Bases) openEngines(tasks *Tasks) map[string]*engine.Base {
 			b.monitor.Log(slog.LevelError, err.Error())
 			continue
 		}
-		e := engine.Open(b.engineOptions(cfg, name, at))
+		o := b.engineOptions(cfg, name, at)
+		if used[o.Name] { // reached in another way, as by another user
+			o.Name += " for " + string(name)
+		}
+		used[o.Name] = true
+		e := engine.Open(o)
 		b.closers = append(b.closers, e)
 		b.monitor.WatchBreaker(cfg.Knowledge[name].Engine+"/"+string(name), e.Skips)
 		for _, other := range cfg.Engines(name) {
@@ -94,7 +107,7 @@ func (b *Bases) openEngines(tasks *Tasks) map[string]*engine.Base {
 func (b *Bases) engineOptions(cfg *config.Config, name config.Name, at engine.Server) engine.Options {
 	connection := cfg.EngineConnection(name)
 	o := engine.Options{
-		Server: at, Name: fmt.Sprintf("%s %d", cfg.EngineText(name), len(b.closers)+1), Version: b.reader.Deps().Version, Calls: connection.Most, Timeout: connection.Timeout,
+		Server: at, Name: cfg.EnginePlace(name), Version: b.reader.Deps().Version, Calls: connection.Most, Timeout: connection.Timeout,
 		Neutralise: b.reader.neutralise, Analysed: b.catalogue.group.Analysed, Questions: b.catalogue.group.Questions,
 		Looked: func(s engine.State) {
 			b.monitor.Metrics.Knowledge(s.Base, s.Documents, s.Chunks, s.Bytes, time.Now())

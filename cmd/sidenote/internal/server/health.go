@@ -101,7 +101,11 @@ func (s *stateFolder) problems() []string {
 func (b *Bases) problems() (lines []string) {
 	configured := config.Texts(b.cfg.Load().KnowledgeNames())
 	for _, id := range configured {
-		lines = append(lines, b.problemsOf(id)...)
+		for _, line := range b.problemsOf(id) {
+			if !slices.Contains(lines, line) { // bases in one engine have the same
+				lines = append(lines, line)
+			}
+		}
 	}
 	if b.state.library == nil {
 		return lines

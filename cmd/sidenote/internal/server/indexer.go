@@ -175,6 +175,12 @@ func WithRemedy(err error) error {
 	if gone := (*folder.GoneError)(nil); errors.As(err, &gone) {
 		return fmt.Errorf("%w; the base stays as it was until they are back, sidenote ingest --accept-deletions, or deletions: accept in its configuration", err)
 	}
+	switch {
+	case errors.Is(err, engine.ErrNoBase):
+		return fmt.Errorf("%w; `sidenote knowledge init` creates it", err)
+	case errors.Is(err, engine.ErrSchema):
+		return fmt.Errorf("%w; `sidenote knowledge init` brings an older one up to date", err)
+	}
 	return fmt.Errorf("%w; what was read before stays", err)
 }
 

@@ -81,8 +81,8 @@ func describer(e *Engine, cfg *config.Config) func(ctx context.Context, id strin
 				b.Status, b.Reason = explain.StatusPartial, inPart
 			}
 		}
-		if store := e.Bases.stores[id]; store != nil && len(store.Trouble()) > 0 {
-			b.Status = explain.StatusFailed
+		if store := e.Bases.stores[id]; store != nil {
+			b.Status, _ = troubled(store, b.Status)
 		}
 		if x := cmp.Or(e.Bases.made.Load().indexers[id], e.Bases.writers[id]); x != nil {
 			x.status().describe(&b)

@@ -16,6 +16,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
+	"sidenote/retrieval/engine"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -151,14 +152,22 @@ func (m *manager) elsewhere(b explain.Base) explain.Base {
 	if s, _ := m.view.Store(b.ID); s.Generation != "" {
 		b.Status, b.Generation, b.Documents, b.Chunks, b.Bytes, b.ChangedAt = explain.StatusReady, s.Generation, s.Files, s.Chunks, s.Bytes, admin.Unix(s.Changed)
 	}
-	if why := m.stores[b.ID].Trouble(); len(why) > 0 {
-		b.Status, b.Reason = explain.StatusFailed, strings.Join(why, "; ")
-	}
+	b.Status, b.Reason = troubled(m.stores[b.ID], b.Status)
 	if x := m.writers[b.ID]; x != nil {
 		b.Path, b.Rules = SplitOrigin(m.cfg.Folder(config.Name(b.ID)).Origin())
 		x.status().describe(&b)
 	}
 	return b
+}
+
+// troubled returns the status of a base elsewhere, and what does not work. A base in an engine may
+// answer without all that it could do, as without an index.
+func troubled(store remoteBase, status explain.Status) (explain.Status, string) {
+	why := store.Trouble()
+	if e, ok := store.(*engine.Base); len(why) > 0 && !(ok && e.Answers()) {
+		status = explain.StatusFailed
+	}
+	return status, strings.Join(why, "; ")
 }
 
 // wire converts an indexing for the admin port.

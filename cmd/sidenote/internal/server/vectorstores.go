@@ -2,12 +2,15 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/retrieval"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite/tags"
 )
@@ -76,14 +79,42 @@ func (b *Bases) whereIs(name config.Name) string {
 	return fmt.Sprintf("vector store %s at %s", o.Store, o.BaseURL.Host)
 }
 
+// WhyUnavailable returns what is wrong with bases elsewhere instead of an error that says only that
+// they cannot be searched, or err if nothing is known.
+func (b *Bases) WhyUnavailable(ids []string, err error) error {
+	if !errors.Is(err, retrieval.ErrUnavailable) {
+		return err
+	}
+	var lines []string
+	for _, id := range ids {
+		if b.stores[id] == nil {
+			continue
+		}
+		for _, line := range b.storeProblems(id) {
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return err
+	}
+	return errors.New(strings.Join(lines, "; "))
+}
+
 // storeProblems lists the problems of a base elsewhere.
 func (b *Bases) storeProblems(id string) []string {
-	lines := b.stores[id].Trouble()
+	lines := slices.Clone(b.stores[id].Trouble())
+	if x := b.writers[id]; x != nil && len(lines) == 0 {
+		if why := x.status().problem(); why != "" {
+			lines = append(lines, ofBase(id, why))
+		}
+	}
 	if len(lines) > 0 || b.stores[id].Ref().Generation != "" {
 		return lines
 	}
 	if name := config.Name(id); b.cfg.Load().Knowledge[name].Remote() {
-		return []string{"knowledge " + id + ": nothing was written to " + b.cfg.Load().EngineText(name) + " yet"}
+		return []string{"knowledge " + id + ": nothing was written to " + b.cfg.Load().EnginePlace(name) + " yet"}
 	}
 	return []string{"knowledge " + id + ": indexing"}
 }
