@@ -3,11 +3,14 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -214,6 +217,9 @@ type syncing struct {
 	batch    []cutFile
 	analyser analyser
 	stopped  error // why nothing more is embedded
+
+	space string // of the vectors that the base has, or gets
+	mark  string // identifies the space more exactly; "" if there are none
 }
 
 // A cutFile is a file that was read.
@@ -303,17 +309,53 @@ func (s *syncing) recall(ctx context.Context, files []string) error {
 	for _, name := range files {
 		s.names[name] = true
 	}
+	if err := s.findSpace(ctx); err != nil {
+		return err
+	}
 	for k, err := range s.lease.Known(ctx) {
 		if err != nil {
 			return err
 		}
 		s.known[k.ID] = k
+		if s.Passages == nil && k.Embedded > 0 {
+			s.mark = markOf(k)
+		}
 		s.sums[k.ID], s.embedded[k.ID], s.chunks[k.ID] = k.Sum, k.Embedded, k.Chunks
 		if k.Source != "" {
 			s.of[k.Source] = append(s.of[k.Source], k)
 		}
 	}
 	return nil
+}
+
+// findSpace sets space, and mark if the Writer embeds.
+func (s *syncing) findSpace(ctx context.Context) error {
+	if s.Passages != nil {
+		space := s.Passages.Space()
+		sum := sha256.Sum256(chunk.Fields(space.String(), space.Input))
+		s.space, s.mark = space.String(), hex.EncodeToString(sum[:8])
+		return nil
+	}
+	states, err := s.Server.States(ctx, []string{s.Base})
+	if err != nil {
+		return err
+	}
+	s.space = states[0].Space
+	return nil
+}
+
+// stored returns what is stored as the stamp of a document: that of its file, after the mark of the
+// space of its vectors.
+func (s *syncing) stored(stamp string) string { return s.mark + "|" + stamp }
+
+func markOf(k Known) string {
+	mark, _, _ := strings.Cut(k.Stamp, "|")
+	return mark
+}
+
+// whole reports whether a document has all vectors that it gets from this Writer.
+func (s *syncing) whole(k Known) bool {
+	return s.Passages == nil || k.Embedded == k.Chunks && markOf(k) == s.mark
 }
 
 // checkGone refuses to go on if most files are gone.
@@ -364,13 +406,16 @@ func (s *syncing) stamp(name string) string {
 // unchanged reports whether a file has the version that was read before: by this process, or by the
 // one that wrote its documents.
 func (s *syncing) unchanged(name, stamp string) bool {
-	if stamp == "" || s.Passages != nil && slices.ContainsFunc(s.of[name], func(k Known) bool { return k.Embedded < k.Chunks }) {
+	if stamp == "" || slices.ContainsFunc(s.of[name], func(k Known) bool { return !s.whole(k) }) {
 		return false
 	}
 	if s.stamps[name] == stamp {
 		return true
 	}
-	return len(s.of[name]) > 0 && !slices.ContainsFunc(s.of[name], func(k Known) bool { return k.Stamp != stamp })
+	return len(s.of[name]) > 0 && !slices.ContainsFunc(s.of[name], func(k Known) bool {
+		_, was, _ := strings.Cut(k.Stamp, "|")
+		return was != stamp
+	})
 }
 
 // read reads the files that have changed, and writes their documents.
@@ -606,12 +651,11 @@ func (s *syncing) put(ctx context.Context) error {
 // document returns a document for the engine, and whether it has changed.
 func (s *syncing) document(f *cutFile, cut *knowledge.Cut) (Document, bool, error) {
 	was, known := s.known[cut.ID]
-	whole := s.Passages == nil || was.Embedded == was.Chunks
-	if known && was.Sum == cut.Sum && whole && was.Source == f.name {
+	if known && was.Sum == cut.Sum && s.whole(was) && was.Source == f.name {
 		s.account.Report.Unchanged++
 		return Document{}, false, nil
 	}
-	d := Document{ID: cut.ID, Name: cut.Name, Source: f.name, Stamp: f.stamp, Sum: cut.Sum, Attributes: chunk.Encoded(cut.Attributes)}
+	d := Document{ID: cut.ID, Name: cut.Name, Source: f.name, Stamp: s.stored(f.stamp), Sum: cut.Sum, Attributes: chunk.Encoded(cut.Attributes)}
 	s.count(cut.Chunks)
 	if err := s.analyser.document(&d, cut.Chunks); err != nil {
 		return d, false, err
@@ -683,8 +727,8 @@ func (s *syncing) generation() (generation, space string) {
 		embedded, chunks = embedded+s.embedded[id], chunks+s.chunks[id]
 	}
 	if embedded > 0 {
-		space = s.Passages.Space().String()
-		parts = append(parts, space, s.Passages.Space().Input)
+		space = s.space
+		parts = append(parts, space, s.mark)
 		if embedded < chunks { // which of them have a vector differs
 			for _, id := range slices.Sorted(maps.Keys(s.embedded)) {
 				parts = append(parts, id, fmt.Sprint(s.embedded[id]))

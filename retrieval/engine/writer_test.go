@@ -1,0 +1,73 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
+	"sidenote/retrieval/knowledge/folder"
+)
+
+// newWriter returns a Writer of a base, and a Server for it.
+func newWriter(t *testing.T, s engine.Server, p engine.Passages) *engine.Writer {
+	t.Helper()
+	if err := s.Init(t.Context(), "docs"); err != nil {
+		t.Fatal(err)
+	}
+	return engine.NewWriter(engine.WriterOptions{Server: s, Base: "docs", Owner: "a test", Deps: enginetest.Deps(), Passages: p})
+}
+
+// newFolder returns a folder with files that were written long ago.
+func newFolder(t *testing.T, files map[string]string) folder.Folder {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder.Folder{ID: "docs", Path: dir}
+}
+
+func synced(t *testing.T, w *engine.Writer, f folder.Folder) engine.State {
+	t.Helper()
+	if _, err := w.Sync(t.Context(), f, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	states, err := w.Server.States(t.Context(), []string{"docs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return states[0]
+}
+
+// A base whose model changes gets vectors of the new model.
+func TestChangeOfModelEmbedsAnew(t *testing.T) {
+	s, f := new(enginetest.Memory), newFolder(t, map[string]string{"a.md": "# A\n\nalpha text\n", "b.md": "# B\n\nbeta text\n"})
+	old, other := &enginetest.Vectors{Dimensions: 8, Model: "old"}, &enginetest.Vectors{Dimensions: 16, Model: "new"}
+	synced(t, newWriter(t, s, old), f)
+	state := synced(t, newWriter(t, s, other), f)
+	if other.Sent != 2 || state.Dimensions != 16 || state.Space != other.Space().String() {
+		t.Errorf("%d passages sent, state %+v", other.Sent, state)
+	}
+}
+
+// A writer without a model keeps vectors that are there.
+func TestWriterWithoutModelKeepsVectors(t *testing.T) {
+	s, f := new(enginetest.Memory), newFolder(t, map[string]string{"a.md": "# A\n\nalpha text\n", "b.md": "# B\n\nbeta text\n"})
+	v := &enginetest.Vectors{Dimensions: 8}
+	before := synced(t, newWriter(t, s, v), f)
+	if after := synced(t, newWriter(t, s, nil), f); after != before {
+		t.Errorf("state %+v, before %+v", after, before)
+	}
+}
