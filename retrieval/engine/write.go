@@ -176,6 +176,7 @@ func (w *Writer) hold(ctx context.Context) (err error) {
 		renew(held, lease, cancel)
 	}()
 	w.lease, w.held, w.drop = lease, held, func() { cancel(nil); <-ended }
+	clear(w.stamps) // another Writer may have deleted what this one had read
 	return nil
 }
 
