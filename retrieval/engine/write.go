@@ -180,15 +180,25 @@ func (w *Writer) hold(ctx context.Context) (err error) {
 	return nil
 }
 
-// renew renews a lease until ctx ends, and cancels it if the lease is lost.
+// renew renews a lease until ctx ends, and cancels it if the lease is lost, or has ended because the
+// engine does not answer.
 func renew(ctx context.Context, lease Lease, cancel context.CancelCauseFunc) {
 	again := time.NewTicker(leaseTime / 3)
 	defer again.Stop()
+	renewed := time.Now()
 	for {
 		select {
 		case <-again.C:
-			if err := lease.Renew(ctx); errors.Is(err, ErrLeaseLost) {
+			sent := time.Now()
+			err := lease.Renew(ctx)
+			switch {
+			case err == nil:
+				renewed = sent
+			case errors.Is(err, ErrLeaseLost):
 				cancel(err)
+				return
+			case time.Since(renewed) >= leaseTime:
+				cancel(fmt.Errorf("%w: it was not renewed for %v: %w", ErrLeaseLost, leaseTime, err))
 				return
 			}
 		case <-ctx.Done():

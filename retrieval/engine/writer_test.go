@@ -1,9 +1,12 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sidenote/retrieval/engine"
@@ -70,4 +73,48 @@ func TestWriterWithoutModelKeepsVectors(t *testing.T) {
 	if after := synced(t, newWriter(t, s, nil), f); after != before {
 		t.Errorf("state %+v, before %+v", after, before)
 	}
+}
+
+// A Writer that lost its base to another one, which wrote another folder, writes all of its own again.
+func TestWriterReadsAllAfterAnotherOneWrote(t *testing.T) {
+	s := new(enginetest.Memory)
+	one, other := newFolder(t, map[string]string{"a.md": "# A\n\nalpha text\n"}), newFolder(t, map[string]string{"b.md": "# B\n\nbeta text\n"})
+	other.AcceptDeletions, one.AcceptDeletions = true, true
+	w := newWriter(t, s, nil)
+	before := synced(t, w, one)
+	synced(t, newWriter(t, s, nil), other)
+	if after := synced(t, w, one); after.Generation != before.Generation {
+		t.Errorf("state %+v, want %+v", after, before)
+	}
+}
+
+// A hung is a Server whose Put waits, as one behind a network that drops all packets, and whose
+// leases cannot be renewed.
+type hung struct{ engine.Server }
+
+func (h hung) Acquire(ctx context.Context, base, owner string, ttl time.Duration) (engine.Lease, error) {
+	l, err := h.Server.Acquire(ctx, base, owner, ttl)
+	return hungLease{l}, err
+}
+
+type hungLease struct{ engine.Lease }
+
+func (hungLease) Put(ctx context.Context, _ []engine.Document, _ []string) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (hungLease) Renew(context.Context) error { return errors.New("no answer") }
+
+// A Writer whose lease cannot be renewed stops when another one may have taken over.
+func TestWriterStopsWhenItsLeaseEnds(t *testing.T) {
+	f := newFolder(t, map[string]string{"a.md": "# A\n\nalpha text\n"})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWriter(t, hung{&enginetest.Memory{}}, nil)
+		start := time.Now()
+		_, err := w.Sync(t.Context(), f, nil)
+		if took := time.Since(start); !errors.Is(err, engine.ErrLeaseLost) || took > time.Minute {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
 }
