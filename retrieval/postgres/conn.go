@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -247,6 +248,9 @@ func (s *Server) read(ctx context.Context, tenant string, statements []statement
 		{sql: "begin isolation level repeatable read, read only"},
 		s.settings(ctx, tenant),
 	}, statements...)
+	for i := range all {
+		all[i].args = storable(all[i].args)
+	}
 	all = append(all, statement{sql: "commit"})
 	shifted := func(i int, r *row) {
 		if i >= 2 && i < len(all)-1 {
@@ -267,6 +271,30 @@ func (s *Server) read(ctx context.Context, tenant string, statements []statement
 		}
 		s.pool.Reset() // the idle connections are as dead
 	}
+}
+
+// storable returns parameters whose texts Postgres takes: it refuses NUL and invalid UTF-8, which
+// questions may hold, and stores neither.
+func storable(args []any) []any {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		switch v := arg.(type) {
+		case string:
+			out[i] = storableText(v)
+		case []string:
+			v = slices.Clone(v)
+			for j := range v {
+				v[j] = storableText(v[j])
+			}
+			out[i] = v
+		}
+	}
+	return out
+}
+
+// storableText returns a text as copier.text stores it.
+func storableText(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }
 
 // settings is the statement that bounds a transaction in time, passes on the tenant, and prevents

@@ -38,12 +38,9 @@ func (c *copier) bigint(n int64) {
 	c.b = binary.BigEndian.AppendUint64(c.b, uint64(n)) //nolint:gosec // two's complement
 }
 
-// text adds a text. Postgres cannot store NUL, which is replaced, and refuses invalid UTF-8.
+// text adds a text, see storableText.
 func (c *copier) text(s string) {
-	if strings.IndexByte(s, 0) >= 0 {
-		s = strings.ReplaceAll(s, "\x00", "\uFFFD")
-	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = storableText(s)
 	c.b = binary.BigEndian.AppendUint32(c.b, uint32(len(s))) //nolint:gosec // Postgres refuses 1 GB
 	c.b = append(c.b, s...)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"sidenote/retrieval/engine"
 	"sidenote/retrieval/filter"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // defaultTTL is how long what is cached of a table is valid if nothing shows its changes.
@@ -36,7 +39,7 @@ func (s *Server) readTable(ctx context.Context, m *mapped, tenant string, q stat
 // stateSQL reads what a state is made of: the number of rows, and what changes with every change.
 // The rows of a large table are not counted, but estimated.
 func (m *mapped) stateSQL(found *shape) statement {
-	count := "(select count(*) from " + found.table + " t where " + m.usable() + ")"
+	count := "(select count(*) from " + found.table + " t where " + m.usable(found) + ")"
 	if !found.view && found.rows > mostWithoutIndex {
 		count = "(select greatest(0, reltuples)::bigint from pg_class where oid = to_regclass($1))"
 	}
@@ -124,7 +127,7 @@ func merge(found *engine.Found, merged map[string]int, r *row) {
 	c := engine.Candidate{
 		ByWords: r.count(), ByVector: r.count(), Cosine: r.float(), Chunks: max(1, r.count()),
 		Chunk: engine.Chunk{
-			Doc: r.text(), Ordinal: r.count(), Name: r.text(), Section: r.text(), Text: r.text(), Before: r.text(), After: r.text(), Attributes: r.text(),
+			Doc: r.text(), Ordinal: r.count(), Name: r.text(), Section: r.text(), Text: r.text(), Before: r.text(), After: r.text(), Attributes: attributesOf(r.text()),
 		},
 	}
 	i, ok := merged[key]
@@ -146,7 +149,7 @@ func merge(found *engine.Found, merged map[string]int, r *row) {
 // candidates finds the best rows by words and by vector.
 func (b *tableSearch) candidates() statement {
 	b.attrs = b.m.attributes(b.found, &b.args)
-	b.where = b.m.usable()
+	b.where = b.m.usable(b.found)
 	if b.q.Filter != nil {
 		b.where += " and " + condition(b.q.Filter, b.attrs, &b.args)
 	}
@@ -207,8 +210,9 @@ func (b *tableSearch) output(part, words, vector string) string {
 		if !b.found.document {
 			return "null::text"
 		}
-		return fmt.Sprintf("(select t.%s::text from %s t where h.place <= %d and %s = h.doc and %s = h.ordinal + %d limit 1)",
-			quoteName(b.m.Text), b.found.table, b.q.Neighbours, b.m.document(), b.m.ordinal(), step)
+		// Each row has attributes of its own, so the filter applies to neighbours too.
+		return fmt.Sprintf("(select t.%s::text from %s t where h.place <= %d and %s = h.doc and %s = h.ordinal + %d and %s limit 1)",
+			quoteName(b.m.Text), b.found.table, b.q.Neighbours, b.m.document(), b.m.ordinal(), step, b.where)
 	}
 	chunks := "1::bigint"
 	if b.found.document {
@@ -277,7 +281,7 @@ func (s *Server) tablePassage(ctx context.Context, base, doc string, first, end 
 	where := condition(f, b.attrs, &b.args)
 	var chunks []engine.Chunk
 	err = s.readTable(ctx, m, tenant, statement{fmt.Sprintf("select %s, null::real[] from %s t where %s = $1::text and %s >= $2 and %s < $3 and %s and %s order by 3",
-		b.fields(""), found.table, m.document(), m.ordinal(), m.ordinal(), m.usable(), where), b.args},
+		b.fields(""), found.table, m.document(), m.ordinal(), m.ordinal(), m.usable(found), where), b.args},
 		func() { chunks = nil }, func(r *row) { chunks = append(chunks, readTableChunk(r)) })
 	return chunks, err
 }
@@ -285,10 +289,31 @@ func (s *Server) tablePassage(ctx context.Context, base, doc string, first, end 
 // readTableChunk reads fields and a vector.
 func readTableChunk(r *row) engine.Chunk {
 	_ = r.text() // the key
-	c := engine.Chunk{Doc: r.text(), Ordinal: r.count(), Name: r.text(), Section: r.text(), Text: r.text(), Attributes: r.text()}
+	c := engine.Chunk{Doc: r.text(), Ordinal: r.count(), Name: r.text(), Section: r.text(), Text: r.text(), Attributes: attributesOf(r.text())}
 	_ = r.float() // the cosine
 	c.Vector = r.floats()
 	return c
+}
+
+// attributesOf returns the attributes of a row without values that no attribute has, such as objects
+// and null.
+func attributesOf(text string) string {
+	var all map[string]any
+	if json.Unmarshal([]byte(text), &all) != nil {
+		return "{}"
+	}
+	maps.DeleteFunc(all, func(key string, v any) bool {
+		_, err := chunk.Attribute(key, v)
+		return err != nil
+	})
+	if len(all) == 0 {
+		return "{}"
+	}
+	encoded, err := json.Marshal(all)
+	if err != nil {
+		panic("BUG: attributes that were decoded cannot be encoded: " + err.Error())
+	}
+	return string(encoded)
 }
 
 // tableSample returns about n rows. Of a large table it reads some pages, always the same ones as
@@ -313,8 +338,8 @@ func (s *Server) tableSample(ctx context.Context, base string, n int) ([]engine.
 	var chunks []engine.Chunk
 	var all, bad int
 	err = s.read(ctx, "", []statement{
-		{fmt.Sprintf("select %s, %s from %s t%s where %s order by hashtextextended(%s, 1), %s limit %d", b.fields(""), vector, found.table, pages, m.usable(), key, key, n), b.args},
-		{sql: fmt.Sprintf("select count(*), count(*) filter (where not (%s)) from (select * from %s t%s limit %d) t", m.usable(), found.table, pages, 10*n)},
+		{fmt.Sprintf("select %s, %s from %s t%s where %s order by hashtextextended(%s, 1), %s limit %d", b.fields(""), vector, found.table, pages, m.usable(found), key, key, n), b.args},
+		{sql: fmt.Sprintf("select count(*), count(*) filter (where not (%s)) from (select * from %s t%s limit %d) t", m.usable(found), found.table, pages, 10*n)},
 	}, func() { chunks = nil }, func(i int, r *row) {
 		if i == 0 {
 			chunks = append(chunks, readTableChunk(r))

@@ -276,7 +276,7 @@ func text(name, otherwise string) string {
 func (m *mapped) attributes(found *shape, args *arguments) string {
 	all := "'{}'::jsonb"
 	if m.Attributes != "" {
-		all = "coalesce(t." + quoteName(m.Attributes) + "::jsonb, '{}')"
+		all = "coalesce(" + m.object(found) + ", '{}')"
 	}
 	var parts []string
 	add := func(key, value string) { parts = append(parts, args.add(key)+"::text, "+value) }
@@ -299,12 +299,22 @@ func (m *mapped) attributes(found *shape, args *arguments) string {
 	return "(" + all + " || jsonb_strip_nulls(jsonb_build_object(" + strings.Join(parts, ", ") + ")))"
 }
 
+// object is the expression of the column of attributes of a row of t, of type jsonb. A json that
+// jsonb refuses, as it has a NUL in it, becomes false, which is no object.
+func (m *mapped) object(found *shape) string {
+	column := "t." + quoteName(m.Attributes)
+	if found.types[m.Attributes] != "json" {
+		return column
+	}
+	return "(case when strpos(" + column + "::text, '\\u0000') > 0 then 'false' else " + column + "::jsonb end)"
+}
+
 // usable is true for the rows of t that can be found: those with a text, and whose attributes are
 // an object.
-func (m *mapped) usable() string {
+func (m *mapped) usable(found *shape) string {
 	where := "t." + quoteName(m.Text) + " is not null and t." + quoteName(m.ID) + " is not null"
 	if m.Attributes != "" {
-		where += " and coalesce(jsonb_typeof(t." + quoteName(m.Attributes) + "::jsonb), 'object') = 'object'"
+		where += " and coalesce(jsonb_typeof(" + m.object(found) + "), 'object') = 'object'"
 	}
 	return where
 }

@@ -58,7 +58,7 @@ func TestTableIsSearched(t *testing.T) {
 	if c.Cosine != 1 || c.Chunks != 2 || c.After != "Parents tell their manager" || c.Name != "Leave" {
 		t.Errorf("candidate: %+v", c)
 	}
-	for _, want := range []string{`"url": "https://x.example/1"`, `"date": "2024-03-05"`, `"audience": "staff"`, `"team": "hr"`, `"tags": ["a", "b"]`} {
+	for _, want := range []string{`"url":"https://x.example/1"`, `"date":"2024-03-05"`, `"audience":"staff"`, `"team":"hr"`, `"tags":["a","b"]`} {
 		if !strings.Contains(c.Attributes, want) {
 			t.Errorf("attributes %s: want %s", c.Attributes, want)
 		}
@@ -157,5 +157,55 @@ func TestLargeTableNeedsIndexes(t *testing.T) {
 	postgrestest.Exec(t, address, "update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
 	if err := openTable(t, address, text).Check(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Each row of a table has attributes of its own, so a filter applies to neighbours, too.
+func TestFilterAppliesToNeighbours(t *testing.T) {
+	address := postgrestest.Database(t)
+	postgrestest.Exec(t, address, `create table docs (id text, parent text, part int, body text, about jsonb); create index on docs (parent);
+		insert into docs values ('1', 'h', 0, 'parental leave', '{"audience": "all"}'), ('2', 'h', 1, 'secret salaries', '{"audience": "board"}'),
+			('3', 'h', -1, 'secret bonus', '{"audience": "board"}')`)
+	s := openTable(t, address, engine.Mapping{Table: "docs", ID: "id", Text: "body", Document: "parent", Ordinal: "part", Attributes: "about", Language: "english"})
+	q := &engine.Search{Bases: []string{"wiki"}, Question: "parental", Depth: 5, Neighbours: 5}
+	if c := search(t, s, q).Candidates; len(c) != 1 || c[0].After != "secret salaries" || c[0].Before != "secret bonus" {
+		t.Errorf("without a filter: %+v", c)
+	}
+	q.Filter = &filter.Filter{Type: filter.Eq, Key: "audience", Value: "all"}
+	if c := search(t, s, q).Candidates; len(c) != 1 || c[0].Before != "" || c[0].After != "" {
+		t.Errorf("with a filter: %+v", c)
+	}
+}
+
+// Values that no attribute has do not hide a row from filters by its others.
+func TestStrangeAttributes(t *testing.T) {
+	address := postgrestest.Database(t)
+	postgrestest.Exec(t, address, `create table docs (id text, body text, about json);
+		insert into docs values ('1', 'parental leave', '{"audience": "all", "pages": [1, 2], "by": {"name": "x"}, "until": null}'),
+			('2', 'parental nul', '{"audience": "all", "x": "\u0000"}')`)
+	s := openTable(t, address, engine.Mapping{Table: "docs", ID: "id", Text: "body", Attributes: "about", Language: "english"})
+	f := &filter.Filter{Type: filter.Eq, Key: "audience", Value: "all"}
+	found := search(t, s, &engine.Search{Bases: []string{"wiki"}, Question: "parental", Depth: 5, Filter: f})
+	if c := found.Candidates; len(c) != 1 || c[0].Doc != "1" || c[0].Attributes != `{"audience":"all"}` {
+		t.Errorf("found %+v", c)
+	}
+	chunks, err := s.Passage(t.Context(), "wiki", "1", 0, 1, f, "")
+	if err != nil || len(chunks) != 1 || chunks[0].Attributes != `{"audience":"all"}` {
+		t.Errorf("passage %+v, %v", chunks, err)
+	}
+}
+
+// Questions and ids may hold what Postgres does not store.
+func TestTextsThatPostgresRefuses(t *testing.T) {
+	address := postgrestest.Database(t)
+	postgrestest.Exec(t, address, articles)
+	s := openTable(t, address, mapping())
+	for _, text := range []string{"soup\x00", "soup \xff"} {
+		if got := names(search(t, s, &engine.Search{Bases: []string{"wiki"}, Question: text, Depth: 5}), byWords); !slices.Equal(got, []string{"menu#0"}) {
+			t.Errorf("%q: %q", text, got)
+		}
+		if chunks, err := s.Passage(t.Context(), "wiki", text, 0, 1, nil, ""); err != nil || len(chunks) > 0 {
+			t.Errorf("passage of %q: %+v, %v", text, chunks, err)
+		}
 	}
 }
