@@ -240,7 +240,15 @@ func (s *searching) take() error {
 		err = s.count()
 	}
 	s.convert()
+	if s.q.Filter != nil {
+		s.terms = knowledge.Found(s.terms, s.has)
+	}
 	return err
+}
+
+// has reports whether a candidate has a term.
+func (s *searching) has(text string) bool {
+	return slices.ContainsFunc(s.found.Candidates, func(c Candidate) bool { return Count(c.Packed, text) > 0 })
 }
 
 // filter drops candidates that do not pass the filter, or are of no base.

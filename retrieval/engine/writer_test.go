@@ -9,8 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/engine"
 	"sidenote/retrieval/engine/enginetest"
+	"sidenote/retrieval/filter"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 )
 
@@ -117,4 +120,30 @@ func TestWriterStopsWhenItsLeaseEnds(t *testing.T) {
 			t.Errorf("after %v: %v", took, err)
 		}
 	})
+}
+
+// Words of documents that do not pass the filter correct no word of a question.
+func TestHiddenWordsCorrectNothing(t *testing.T) {
+	server := new(enginetest.Memory)
+	b := enginetest.NewBase(t, func(*testing.T, string) engine.Server { return server }, "docs", nil)
+	b.Fill(t, []chunk.Document{
+		{ID: "open.md", Text: "Parental leave takes twenty weeks.", Attributes: map[string]any{"audience": "all"}},
+		{ID: "secret.md", Text: "The acquisition of Zanzibarium.", Attributes: map[string]any{"audience": "board"}},
+	})
+	q := retrieval.Query{Text: "leave of zanzibarum", Bases: []retrieval.Ref{b.Ref()}}
+	q.Settings.NumCandidates = 10
+	for audience, want := range map[string]string{"board": "zanzibarium", "all": "zanzibarum"} {
+		q.Filter = &filter.Filter{Type: filter.Eq, Key: "audience", Value: audience}
+		told, err := b.Engine().Explain(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var terms []string
+		for _, term := range told.Terms {
+			terms = append(terms, term.Text)
+		}
+		if len(terms) != 2 || terms[1] != want {
+			t.Errorf("for %s: terms %q, want %s among them", audience, terms, want)
+		}
+	}
 }

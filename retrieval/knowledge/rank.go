@@ -202,6 +202,28 @@ func settled(terms []bm25.Term, x *bm25.Index) []bm25.Term {
 	})
 }
 
+// Found returns terms without the alternatives of words that no candidate has, and with a word itself
+// if no alternative of it is left. With a filter, others are of documents that do not pass it, and
+// must not be told. Synonyms are not of documents.
+func Found(terms []bm25.Term, has func(text string) bool) []bm25.Term {
+	hidden := func(t bm25.Term) bool {
+		return t.Of != "" && t.Text != t.Of && t.Kind != bm25.Synonym && !has(t.Text)
+	}
+	left := slices.DeleteFunc(slices.Clone(terms), hidden)
+	for _, t := range terms {
+		if !hidden(t) || slices.ContainsFunc(left, func(other bm25.Term) bool { return other.Text == t.Of || other.Of == t.Of }) {
+			continue
+		}
+		word := bm25.Term{Text: t.Of, Weight: t.Weight, Word: t.Word}
+		if t.Kind == bm25.Correction {
+			word.Weight /= correctedWeight
+		}
+		left = append(left, word)
+	}
+	slices.SortStableFunc(left, bm25.ByText)
+	return left
+}
+
 // rank searches the candidates.
 func (e extent) rank(ctx context.Context, q *retrieval.Query, terms []bm25.Term, asked *pendingVector, byVector bool) (found, error) {
 	k := q.Settings.NumCandidates
