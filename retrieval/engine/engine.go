@@ -166,7 +166,7 @@ func (e *Engine) call(ctx context.Context, call func(ctx context.Context) error)
 
 // isAnswer reports whether an error is an answer of a Server that works.
 func isAnswer(err error) bool {
-	for _, answer := range []error{ErrNoBase, ErrSchema, ErrDenied, ErrLogin, ErrLeaseTaken, ErrLeaseLost} {
+	for _, answer := range []error{ErrNoBase, ErrSchema, ErrDenied, ErrLogin, ErrRefused, ErrLeaseTaken, ErrLeaseLost} {
 		if errors.Is(err, answer) {
 			return true
 		}

@@ -24,6 +24,7 @@ var (
 	ErrLeaseLost  = errors.New("the lease was taken over")             // of the methods of a Lease
 	ErrDenied     = errors.New("permission denied by the engine")
 	ErrLogin      = errors.New("user, password or key refused by the engine")
+	ErrRefused    = errors.New("the engine refused the request") // it works, but not with this question or filter
 )
 
 // A Server reads bases in one engine. It is safe for concurrent use. Every call returns by ctx's

@@ -187,12 +187,15 @@ func (e *statusError) Error() string {
 	return text + " (" + e.Type + ": " + e.Reason + ")"
 }
 
-// Unwrap returns engine.ErrLogin or engine.ErrDenied for a missing permission.
+// Unwrap returns engine.ErrLogin or engine.ErrDenied for a missing permission, and engine.ErrRefused for
+// a request that the server understood and does not execute.
 func (e *statusError) Unwrap() error {
-	if e.Status == http.StatusUnauthorized {
+	switch {
+	case e.Status == http.StatusBadRequest:
+		return engine.ErrRefused
+	case e.Status == http.StatusUnauthorized:
 		return engine.ErrLogin
-	}
-	if e.Status == http.StatusForbidden && !e.full() {
+	case e.Status == http.StatusForbidden && !e.full():
 		return engine.ErrDenied
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 
@@ -372,7 +373,7 @@ func (s *Server) searchMapped(ctx context.Context, base string, m engine.Mapping
 		return nil, err
 	}
 	if q.Question != "" && a.depth() > 0 {
-		match := object{"match": object{cmp.Or(m.Lexemes, m.Text): object{"query": q.Question}}}
+		match := object{"match": object{cmp.Or(m.Lexemes, m.Text): object{"query": beginning(q.Question)}}}
 		a.ask([]string{m.Table}, hits(object{"query": object{"bool": object{"must": match, "filter": a.visible}}}, a.depth(), a.fields()...), a.readMappedWords)
 	}
 	if len(q.Vector) == m.Dimensions && m.Vector != "" && a.depth() > 0 {
@@ -389,6 +390,26 @@ func (s *Server) searchMapped(ctx context.Context, base string, m engine.Mapping
 	})
 	found, _, err := a.send(ctx)
 	return found, err
+}
+
+// mostWords is the number of words of a question that are searched, as each is a clause and servers
+// accept 1024 by default.
+const mostWords = 800
+
+// beginning returns the first words of a question. An ideograph counts as a word, and so does each
+// part of what is joined by punctuation.
+func beginning(question string) string {
+	words, inside := 0, false
+	for i, r := range question {
+		letter := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
+		if letter && (!inside || unicode.Is(unicode.Han, r) || unicode.In(r, unicode.Hiragana, unicode.Katakana)) {
+			if words++; words > mostWords {
+				return question[:i]
+			}
+		}
+		inside = letter
+	}
+	return question
 }
 
 // fields returns the fields that are read of a hit.

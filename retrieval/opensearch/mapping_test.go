@@ -199,3 +199,30 @@ func TestCheckNamesWhatAnIndexLacks(t *testing.T) {
 		t.Error("an index of others was written to")
 	}
 }
+
+// Of a long question the first words are searched, as servers refuse more than 1024.
+func TestLongQuestions(t *testing.T) {
+	s := openMapped(t, mappingOf(others(t)))
+	var words, ideographs strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&words, " word%d-x%d", i, i)
+		ideographs.WriteRune(rune(0x4e00 + i))
+	}
+	for _, more := range []string{words.String(), ideographs.String()} {
+		f, err := s.Search(t.Context(), &engine.Search{Bases: []string{"m"}, Question: "parental " + more, Depth: 3})
+		must(t, err)
+		if len(f.Candidates) == 0 {
+			t.Errorf("%.30q…: nothing found", more)
+		}
+	}
+}
+
+// A filter that the server refuses is not a failure of the server.
+func TestRefusedFilter(t *testing.T) {
+	s := openMapped(t, mappingOf(others(t)))
+	f := &filter.Filter{Type: filter.Gte, Key: "date", Value: "no date"}
+	_, err := s.Search(t.Context(), &engine.Search{Bases: []string{"m"}, Question: "parental", Depth: 3, Filter: f})
+	if !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("got %v", err)
+	}
+}

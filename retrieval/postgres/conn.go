@@ -319,6 +319,9 @@ const (
 	codeCanceled      = "57014"
 	codeWrongRole     = "28000"
 	codeWrongPassword = "28P01"
+
+	classData  = "22" // a value that cannot be
+	classLimit = "54" // too many columns, too long a statement
 )
 
 // failure returns an error for callers: one of package engine where it has one, or ctx's.
@@ -337,6 +340,9 @@ func (s *Server) failure(ctx context.Context, err error) error {
 			if ctx.Err() == nil && remaining(ctx) <= 1 {
 				return fmt.Errorf("postgres: %w: %w", context.DeadlineExceeded, err)
 			}
+		}
+		if strings.HasPrefix(pg.Code, classData) || strings.HasPrefix(pg.Code, classLimit) {
+			return fmt.Errorf("postgres: %w: %w", engine.ErrRefused, err)
 		}
 	case ctx.Err() != nil:
 		return fmt.Errorf("postgres: %w", context.Cause(ctx))
