@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"sidenote/retrieval/opensearch/opensearchtest"
 	"sidenote/retrieval/postgres/postgrestest"
 	"sidenote/retrieval/services/servicestest"
@@ -129,6 +131,41 @@ func compareOffices(t *testing.T, want, got *process) {
 	if some < 8 {
 		t.Errorf("%d questions with several sources", some)
 	}
+}
+
+// eval measures bases in an engine, named by the configuration or by --knowledge, as embedded ones
+// with the same documents.
+func TestEvalOfBasesInAnEngine(t *testing.T) {
+	dirs, place := offices(t), enginePlace(t, "postgres")
+	config := func(name, hr, it string) string {
+		return written(t, name, fmt.Sprintf("upstream: http://127.0.0.1:9\nstate: %s\nknowledge: {hr: {%s, path: %s}, it: {%s, path: %s}}\n", t.TempDir(), hr, dirs["hr"], it, dirs["it"]))
+	}
+	here, there := config("here.yaml", "engine: embedded", "engine: embedded"), config("there.yaml", place, place)
+	for _, id := range []string{"hr", "it"} {
+		done(t, "knowledge", "init", id, "--config", there)
+	}
+	done(t, "ingest", "--config", here)
+	done(t, "ingest", "--config", there)
+	questions := written(t, "questions.csv", "question,expected\nWhich VPN client do we use?,vpn-v2.md\nHow many weeks of parental leave are there?,hr/parental.md\n"+
+		"When are expenses paid?,hr/expenses.md\nWhen are expenses paid?,it/expenses.md\n")
+	measured := func(args ...string) (m map[string]any) {
+		if err := json.Unmarshal([]byte(done(t, append([]string{"eval", "--data", questions, "--json"}, args...)...)), &m); err != nil {
+			t.Fatal(err)
+		}
+		delete(m, "latency_ms")
+		return m
+	}
+	want := measured("--config", here)
+	if want["ndcg_at_10"] == 0.0 || want["documents"] != 10.0 {
+		t.Errorf("embedded: %v", want)
+	}
+	for _, args := range [][]string{{"--config", there}, {"--config", there, "--knowledge", "hr", "--knowledge", "it"}} {
+		if diff := cmp.Diff(want, measured(args...)); diff != "" {
+			t.Errorf("%v differs from embedded bases:\n%s", args, diff)
+		}
+	}
+	pattern := written(t, "pattern.csv", "question,expected\nWhich VPN client do we use?,vpn-*.md\n")
+	start(t, noEnv, "eval", "--data", pattern, "--config", there).ends(t, exitUsage, "", "is a pattern, but engines do not list the documents of hr, it")
 }
 
 // Folders of bases in an engine are embedded by ingest, each text once.

@@ -222,12 +222,21 @@ func (c *evalCmd) prepare(a *app, e *evaluation, show *terminal.Progress) (end f
 			return nil, err
 		}
 		return c.ofBases(a, e, show, func(s *evalSubject) error {
+			if err := s.find(a.ctx, questions.Expected()); err != nil {
+				return err
+			}
 			e.Data, e.Unmatched = questions.Collection(s.Documents, s.Several())
 			return nil
 		})
 	}
 	if len(c.Knowledge) > 0 {
 		return c.ofBases(a, e, show, func(s *evalSubject) error {
+			if e.Data, err = eval.ReadFor(a.ctx, c.Data, c.Split, s.Documents); err != nil || len(s.Engines) == 0 {
+				return err
+			}
+			if err = s.find(a.ctx, e.Data.Judged()); err != nil {
+				return err
+			}
 			e.Data, err = eval.ReadFor(a.ctx, c.Data, c.Split, s.Documents)
 			return err
 		})

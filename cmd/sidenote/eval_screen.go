@@ -94,11 +94,19 @@ type evalDocument struct {
 	Grade int    `json:"grade"`
 }
 
+// held returns the number of documents that were searched.
+func (e *evaluation) held() int {
+	if len(e.Subject.Engines) > 0 {
+		return e.Subject.Held
+	}
+	return len(e.Data.Documents)
+}
+
 // Answer returns the evaluation for JSON, with the worst n queries.
 func (e *evaluation) Answer(n int) evaluationAnswer {
 	s := eval.Summarise(e.Outcomes)
 	return evaluationAnswer{
-		Object: "eval", Data: e.Name, Judgments: e.Data.Judgments, Knowledge: e.Subject.Bases, Documents: len(e.Data.Documents), Chunks: e.Subject.Chunks,
+		Object: "eval", Data: e.Name, Judgments: e.Data.Judgments, Knowledge: e.Subject.Bases, Documents: e.held(), Chunks: e.Subject.Chunks,
 		Queries: s.Queries, LeftOut: e.Data.LeftOut, UnknownQueries: e.Data.UnknownQueries, UnknownDocuments: e.Data.UnknownDocuments + len(e.Unmatched),
 		NDCG: roundedScore(s.NDCG), RecallNear: roundedScore(s.RecallNear), RecallFar: roundedScore(s.RecallFar), MRR: roundedScore(s.ReciprocalRank),
 		TopK: e.Subject.Settings.TopK, First: roundedScore(s.First), Right: roundedScore(s.Hit), Hit: roundedScore(s.Hit), Empty: s.Empty, Lost: roundedScore(s.Lost),
@@ -167,7 +175,7 @@ func (e *evaluation) worst(n int) []worstQuery {
 func (e *evaluation) Print(w io.Writer, n int, color bool) {
 	p := painter{w, color}
 	s, data := eval.Summarise(e.Outcomes), e.Data
-	held := fmt.Sprintf("%s in %s", terminal.Plural(len(data.Documents), "document"), terminal.Plural(e.Subject.Chunks, "chunk"))
+	held := fmt.Sprintf("%s in %s", terminal.Plural(e.held(), "document"), terminal.Plural(e.Subject.Chunks, "chunk"))
 	if bases := e.Subject.Bases; len(bases) > 0 {
 		p.row("knowledge", fmt.Sprintf("%s: %s", e.Subject, held))
 	} else {

@@ -160,8 +160,15 @@ func (s *evalSubject) stage(e *server.Engine, p rewrite.Policy, model string) er
 		s.Stages, s.ranking = append(s.Stages, name), s.naming(r)
 		s.alone = append(s.alone, eval.Stage{Name: name, Engine: s.ranking, Planned: plans})
 	}
-	add(lexical, words, false)
-	if s.Vectors > 0 {
+	switch {
+	case s.Vectors == 0 && len(s.Engines) > 0:
+		add(lexical, ranking, false)
+	case len(s.Engines) > 0: // which ranks by both at once
+		add(fused, ranking, false)
+	default:
+		add(lexical, words, false)
+	}
+	if s.Vectors > 0 && len(s.Engines) == 0 {
 		add(dense, vectors, false)
 		add(fused, ranking, false)
 	}

@@ -13,6 +13,7 @@ import (
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/engine"
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/knowledge"
@@ -27,6 +28,8 @@ const searchDeadline = time.Minute
 type evalSubject struct {
 	Bases     []string // empty: only the documents of the collection
 	Documents []eval.Document
+	Engines   []*engine.Base // bases that one engine has; Documents has only those of their documents that find found
+	Held      int            // documents in them
 	Chunks    int
 	Index     time.Duration // time to index them; 0 if they were not indexed
 	Settings  retrieval.Settings
@@ -104,6 +107,13 @@ func subjectOfBases(ctx context.Context, e *server.Engine, policy tenant.Policy,
 	s := &evalSubject{Bases: p.Knowledge, Settings: p.Search, Policy: policy.Name, Used: used}
 	q := retrieval.Query{Tenant: p.Tenant, Filter: p.Filter}
 	for _, id := range p.Knowledge {
+		if base := e.Bases.InEngine(id); base != nil {
+			if err := s.addEngineBase(ctx, e, base); err != nil {
+				return nil, err
+			}
+			q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
+			continue
+		}
 		content := server.Content(e, id)
 		if content == nil {
 			return nil, fmt.Errorf("knowledge %s: its documents are not here, so nobody can tell which are right; choose other bases by --knowledge", id)
@@ -116,6 +126,9 @@ func subjectOfBases(ctx context.Context, e *server.Engine, policy tenant.Policy,
 			s.Documents = append(s.Documents, eval.Document{ID: s.named(id, held.ID), Title: held.Name})
 		}
 		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
+	}
+	if n := len(s.Engines); n > 0 && n < len(p.Knowledge) {
+		return nil, fmt.Errorf("knowledge %s is in an engine and others are not, so they are ranked apart; choose bases of one kind by --knowledge", s.Engines[0].ID())
 	}
 	s.ask(q)
 	return s, s.stage(e, p, model)

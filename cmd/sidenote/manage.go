@@ -5,9 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/valyala/fasthttp/fasthttputil"
 
@@ -59,6 +61,9 @@ func (f baseFlags) manage(a *app, write bool, do func(*client.Admin) error) erro
 			return fmt.Errorf("%w; %w", err, why)
 		}
 		return do(a.asking(c, locked))
+	}
+	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(cfg.KnowledgeNames(), func(name config.Name) bool { return cfg.Knowledge[name].Remote() }) {
+		return fmt.Errorf("state: %s holds no knowledge; the state of bases in engines is known to a running serve: name its state folder by --state", cfg.State.Path)
 	}
 	if err != nil {
 		return server.StateError(err, cfg.State, false)

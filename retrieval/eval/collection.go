@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,6 +90,17 @@ func ReadFor(ctx context.Context, dir, split string, documents []Document) (*Col
 		at[d.ID] = i + 1
 	}
 	return c, c.readQuestions(ctx, dir, at)
+}
+
+// Judged returns the ids of the documents that have a grade, sorted.
+func (c *Collection) Judged() []string {
+	ids := map[string]bool{}
+	for _, grades := range c.Grades {
+		for id := range grades {
+			ids[id] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(ids))
 }
 
 // layout checks for the files of a collection, and returns the file of the grades.

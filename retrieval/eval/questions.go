@@ -173,14 +173,22 @@ func (t *table) next() (Row, error) {
 		return bad("no expected document; messages that no document answers are for --off-topic")
 	case !utf8.ValidString(row.Question + row.Expected):
 		return bad("not in UTF-8; save the file in that encoding")
-	case isPattern(row.Expected) && !doublestar.ValidatePattern(row.Expected):
+	case IsPattern(row.Expected) && !doublestar.ValidatePattern(row.Expected):
 		return bad("%q is no pattern: %v", clip(row.Expected), doublestar.ErrBadPattern)
 	}
 	return row, nil
 }
 
-// isPattern reports whether an expected document may stand for several.
-func isPattern(expected string) bool { return strings.ContainsAny(expected, `*?[{`) }
+// IsPattern reports whether an expected document may stand for several.
+func IsPattern(expected string) bool { return strings.ContainsAny(expected, `*?[{`) }
+
+// Expected returns the expected documents of all rows.
+func (q Questions) Expected() (list []string) {
+	for _, row := range q.Rows {
+		list = append(list, row.Expected)
+	}
+	return list
+}
 
 // Collection returns the questions as a collection of these documents, and the rows that match
 // none of them: they count as relevant documents that cannot be found. If bases is true, document
@@ -226,7 +234,7 @@ func heldIn(documents []Document, bases bool) holding {
 // matching returns the ids of the name expected or, sorted, of all names that it matches as a
 // pattern.
 func (h holding) matching(expected string) []string {
-	if ids := h[expected]; len(ids) > 0 || !isPattern(expected) {
+	if ids := h[expected]; len(ids) > 0 || !IsPattern(expected) {
 		return ids
 	}
 	found := map[string]bool{}

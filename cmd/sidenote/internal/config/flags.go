@@ -33,8 +33,13 @@ func (c loader) applyFlags(f Flags) {
 	if len(f.Knowledge) == 0 {
 		return
 	}
-	c.forget("knowledge")
 	declared := c.Knowledge
+	delete(c.places, "knowledge")
+	for name, k := range declared {
+		if !k.Remote() { // the others are kept where a flag names them
+			c.forget("knowledge." + string(name))
+		}
+	}
 	c.Knowledge = make(map[Name]Knowledge, len(f.Knowledge))
 	for _, text := range f.Knowledge {
 		name, path, err := parseKnowledge(text)
@@ -45,6 +50,13 @@ func (c loader) applyFlags(f Flags) {
 		}
 		if before, ok := c.Knowledge[name]; ok {
 			c.problems = append(c.problems, strictyaml.Problem{Place: place, Reason: fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
+			continue
+		}
+		if k := declared[name]; k.Remote() {
+			c.Knowledge[name] = k
+			if path != "" {
+				c.problems = append(c.problems, strictyaml.Problem{Place: place, Reason: fmt.Sprintf("%s is in %s, which would not get %q; write path: %s in its configuration", name, k.Engine, path, path)})
+			}
 			continue
 		}
 		// A base given by name only is embedded if the file says so.

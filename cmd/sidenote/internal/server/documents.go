@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/library"
@@ -53,6 +54,9 @@ func (m *manager) inState(ctx context.Context, base string) error {
 	k, named := m.named(base)
 	if named && k.ID != "" {
 		return admin.Refuse(http.StatusNotImplemented, "kept_elsewhere", "Knowledge base %q is the vector store %s on %s; its documents are listed there.", base, k.ID, k.Upstream)
+	}
+	if named && k.Remote() {
+		return admin.Refuse(http.StatusNotImplemented, "kept_elsewhere", "Knowledge base %q is in %s; its documents are not listed here, but searched, and read by POST /v1/read.", base, m.cfg.EnginePlace(config.Name(base)))
 	}
 	if m.state.library.Standing() == library.NotOpen {
 		return m.unavailable()

@@ -146,8 +146,11 @@ func (i indexing) describe(b *explain.Base) {
 // elsewhere completes the description of a base in a vector store or an engine.
 func (m *manager) elsewhere(b explain.Base) explain.Base {
 	b.Status = explain.StatusIndexing
-	if m.stores == nil {
-		return b // a command only reads the state folder
+	if m.stores == nil { // a command only reads the state folder
+		if name := config.Name(b.ID); m.cfg.Knowledge[name].Remote() {
+			b.Reason = "in " + m.cfg.EnginePlace(name) + "; only a running serve asks it"
+		}
+		return b
 	}
 	if s, _ := m.view.Store(b.ID); s.Generation != "" {
 		b.Status, b.Generation, b.Documents, b.Chunks, b.Bytes, b.ChangedAt = explain.StatusReady, s.Generation, s.Files, s.Chunks, s.Bytes, admin.Unix(s.Changed)

@@ -11,6 +11,7 @@ import (
 	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval"
+	"sidenote/retrieval/engine"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite/tags"
 )
@@ -77,6 +78,12 @@ func (b *Bases) whereIs(name config.Name) string {
 	}
 	o := b.cfg.Load().VectorStore(name)
 	return fmt.Sprintf("vector store %s at %s", o.Store, o.BaseURL.Host)
+}
+
+// InEngine returns a base that is in an engine, nil for others.
+func (b *Bases) InEngine(id string) *engine.Base {
+	base, _ := b.stores[id].(*engine.Base)
+	return base
 }
 
 // WhyUnavailable returns what is wrong with bases elsewhere instead of an error that says only that
