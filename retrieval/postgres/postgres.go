@@ -55,7 +55,7 @@ func Open(o Options) (*Server, error) {
 		o.Namespace = "sidenote"
 	}
 	if !validName(o.Namespace) {
-		return nil, fmt.Errorf("postgres: schema %q: want at most %d letters, digits and underscores", o.Namespace, maxName)
+		return nil, fmt.Errorf("postgres: schema %q: want at most %d letters, digits, hyphens and underscores", o.Namespace, maxName)
 	}
 	config, err := poolConfig(&o.Connection)
 	if err != nil {
@@ -82,7 +82,7 @@ const maxName = 40
 // within literals.
 func validName(name string) bool {
 	for i, c := range name {
-		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c != '-' && (c < '0' || c > '9')) {
 			return false
 		}
 	}
