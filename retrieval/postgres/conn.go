@@ -57,6 +57,9 @@ func poolConfig(c *engine.Connection) (*pgxpool.Config, error) {
 	conn.Database = cmp.Or(strings.TrimPrefix(c.URL[0].Path, "/"), conn.User)
 	conn.Password = ""
 	conn.ConnectTimeout = c.Timeout
+	if n := len(c.URL); n > 1 { // one that hangs leaves time for the others
+		conn.ConnectTimeout = c.Timeout / time.Duration(n+1)
+	}
 	conn.RuntimeParams = map[string]string{"application_name": "sidenote"}
 	conn.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn.StatementCacheCapacity, conn.DescriptionCacheCapacity = 0, 0

@@ -247,3 +247,34 @@ func awaitPort(t *testing.T, address string) {
 		}
 	}
 }
+
+// An address that accepts connections and never answers does not keep the others from being tried.
+func TestFailoverFromHungAddress(t *testing.T) {
+	_, address := newBase(t, "a")
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	s := open(t, address, func(o *postgres.Options) {
+		hung := *o.URL[0]
+		hung.Host = l.Addr().String()
+		o.URL, o.Timeout = []*url.URL{&hung, o.URL[0]}, 3*time.Second
+	})
+	if _, err := s.States(t.Context(), []string{"a"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A configuration may name a schema with a hyphen.
+func TestSchemaWithHyphen(t *testing.T) {
+	s := open(t, postgrestest.Database(t), func(o *postgres.Options) { o.Namespace = "my-team" })
+	if err := s.Init(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, acquire(t, s, "a"), "aa", "", []engine.Document{document("one", nil, "Some text.")})
+	q := &engine.Search{Bases: []string{"a"}, Terms: terms("text"), Depth: 3}
+	if found := search(t, s, q); len(found.Candidates) != 1 {
+		t.Errorf("found %+v", found.Candidates)
+	}
+}
