@@ -100,7 +100,7 @@ func TestBasesInAnEngineAnswerAsEmbeddedOnes(t *testing.T) {
 			}
 			t.Cleanup(func() {
 				if t.Failed() {
-					t.Log(reading.out.text.String())
+					t.Log("embedded:", embedded.out.text.String(), "\nreading:", reading.out.text.String())
 				}
 			})
 			compareOffices(t, embedded, reading)
