@@ -31,13 +31,23 @@ func (s *Server) Acquire(ctx context.Context, base, owner string, ttl time.Durat
 	if err := s.checkVersion(ctx); err != nil {
 		return nil, err
 	}
-	id, err := s.id(ctx, base)
-	if err != nil {
-		return nil, err
+	for attempt := 0; ; attempt++ {
+		id, err := s.id(ctx, base)
+		if err != nil {
+			return nil, err
+		}
+		l, err := s.acquireLease(ctx, base, id, owner, ttl)
+		if !errors.Is(err, engine.ErrNoBase) || attempt > 0 {
+			return l, err
+		}
+		s.forget([]string{base}) // it was dropped, and perhaps created again
 	}
+}
+
+func (s *Server) acquireLease(ctx context.Context, base string, id int, owner string, ttl time.Duration) (engine.Lease, error) {
 	l := &lease{s: s, base: base, id: id, ttl: ttl}
-	holder, age := "", 0.0
-	err = s.write(ctx, func(c *session) error {
+	there, holder, age := false, "", 0.0
+	err := s.write(ctx, func(c *session) error {
 		return c.run(ctx, []statement{
 			{`update ` + s.schema + `.bases b set lease_owner = $2, lease_token = b.lease_token + 1,
 				lease_renewed = clock_timestamp(), lease_until = clock_timestamp() + $3 * interval '1 second'
@@ -50,12 +60,15 @@ func (s *Server) Acquire(ctx context.Context, base, owner string, ttl time.Durat
 			if i == 0 {
 				l.mark = r.integer()
 			} else {
-				holder, age = r.text(), r.float()
+				there, holder, age = true, r.text(), r.float()
 			}
 		})
 	})
 	if err != nil {
 		return nil, err
+	}
+	if !there {
+		return nil, fmt.Errorf("postgres: base %q: %w", base, engine.ErrNoBase)
 	}
 	if l.mark == 0 {
 		return nil, fmt.Errorf("postgres: base %q is written by %q, seen %v ago: %w",

@@ -231,3 +231,23 @@ func sameSet(got, want []string) bool {
 	}
 	return true
 }
+
+// A base that was dropped and created again is written under its new number.
+func TestAcquireAfterBaseWasCreatedAgain(t *testing.T) {
+	s, address := newBase(t, "a")
+	if err := acquire(t, s, "a").Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	postgrestest.Exec(t, address, "select sidenote.drop_base('a')")
+	if _, err := s.Acquire(t.Context(), "a", "me", time.Minute); !errors.Is(err, engine.ErrNoBase) {
+		t.Errorf("after it was dropped: %v", err)
+	}
+	if err := s.Init(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, s, "a")
+	postgrestest.Exec(t, address, "select sidenote.drop_base('a'); select sidenote.create_base('a')")
+	if _, err := s.Acquire(t.Context(), "a", "me", time.Minute); err != nil {
+		t.Errorf("after it was created again: %v", err)
+	}
+}
