@@ -45,8 +45,8 @@ func (m *mapped) stateSQL(found *shape) statement {
 	}
 	changes := "floor(extract(epoch from now()) / $2::float8)::text"
 	ttl := m.TTL
-	if m.Generation != "" {
-		changes = "(select max(t." + quoteName(m.Generation) + ")::text from " + found.table + " t) || left($2::float8::text, 0)"
+	if m.Generation != "" { // of rows that are hidden from everybody but tenants nothing is known
+		changes = "coalesce((select max(t." + quoteName(m.Generation) + ")::text from " + found.table + " t), " + changes + ")"
 	}
 	if ttl <= 0 {
 		ttl = defaultTTL
@@ -149,7 +149,7 @@ func merge(found *engine.Found, merged map[string]int, r *row) {
 // candidates finds the best rows by words and by vector.
 func (b *tableSearch) candidates() statement {
 	b.attrs = b.m.attributes(b.found, &b.args)
-	b.where = b.m.usable(b.found)
+	b.where = b.m.usable(b.found) + b.s.ofNobody(b.q.Tenant)
 	if b.q.Filter != nil {
 		b.where += " and " + condition(b.q.Filter, b.attrs, &b.args)
 	}
@@ -278,7 +278,7 @@ func (s *Server) tablePassage(ctx context.Context, base, doc string, first, end 
 	}
 	b := &tableSearch{searchSQL: newSearchSQL(s, nil, &engine.Search{}), m: m, found: found, args: arguments{doc, int64(first), int64(end)}}
 	b.attrs = m.attributes(found, &b.args)
-	where := condition(f, b.attrs, &b.args)
+	where := condition(f, b.attrs, &b.args) + s.ofNobody(tenant)
 	var chunks []engine.Chunk
 	err = s.readTable(ctx, m, tenant, statement{fmt.Sprintf("select %s, null::real[] from %s t where %s = $1::text and %s >= $2 and %s < $3 and %s and %s order by 3",
 		b.fields(""), found.table, m.document(), m.ordinal(), m.ordinal(), m.usable(found), where), b.args},
@@ -316,6 +316,24 @@ func attributesOf(text string) string {
 	return string(encoded)
 }
 
+// ofNobody returns a condition that hides all rows from a search without a tenant, as a policy of
+// row-level security may show them for tableSample.
+func (s *Server) ofNobody(tenant string) string {
+	if s.options.TenantAs != "" && tenant == "" {
+		return " and false"
+	}
+	return ""
+}
+
+// hidden says that row-level security hides all rows from a sample, for people; "" if it does not.
+func (s *Server) hidden(m *mapped, found *shape, rows int) string {
+	if rows > 0 || s.options.TenantAs == "" {
+		return ""
+	}
+	return fmt.Sprintf("base %q: without a tenant no row of %s is visible, so nobody knows how common words are. Run: create policy sidenote on %s for select to %s using (current_setting(%s, true) = '')",
+		m.base, found.table, found.table, quoteName(s.options.User), quoteText(s.options.TenantAs))
+}
+
 // tableSample returns about n rows. Of a large table it reads some pages, always the same ones as
 // long as nothing is written. It also notes how many of the rows cannot be found.
 func (s *Server) tableSample(ctx context.Context, base string, n int) ([]engine.Chunk, error) {
@@ -348,7 +366,7 @@ func (s *Server) tableSample(ctx context.Context, base string, n int) ([]engine.
 		}
 	})
 	if err == nil {
-		message := ""
+		message := s.hidden(m, found, all)
 		if bad > 0 {
 			message = fmt.Sprintf("base %q: %d of %d rows of %s are not searched, as they have no text or attributes that are no JSON object", base, bad, all, found.table)
 		}

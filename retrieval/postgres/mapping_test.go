@@ -39,6 +39,41 @@ func openTable(t *testing.T, address string, m engine.Mapping) *postgres.Server 
 	return open(t, address, func(o *postgres.Options) { o.Mappings = map[string]engine.Mapping{"wiki": m} })
 }
 
+// Row-level security shows rows to their tenants only. Without a tenant nothing is found, whatever is
+// shown for the sample.
+func TestRowLevelSecurityOfATable(t *testing.T) {
+	address := postgrestest.Database(t)
+	postgrestest.Exec(t, address, articles+`alter table wiki.articles enable row level security;
+		create policy tenants on wiki.articles for select using (team = current_setting('app.tenant', true))`)
+	reader := role(t, address, "wiki")
+	s := open(t, as(t, address, reader), func(o *postgres.Options) {
+		o.TenantAs, o.Mappings = "app.tenant", map[string]engine.Mapping{"wiki": mapping()}
+	})
+	for tenant, want := range map[string][]string{"hr": {"leave#0", "leave#1"}, "it": nil, "": nil} {
+		found := search(t, s, &engine.Search{Bases: []string{"wiki"}, Question: "parental leave", Vector: []float32{1, 0, 0}, Depth: 5, Tenant: tenant})
+		if got := names(found, byWords); !slices.Equal(got, want) {
+			t.Errorf("%q finds %q, want %q", tenant, got, want)
+		}
+	}
+	if sample, err := s.Sample(t.Context(), "wiki", 9); err != nil || len(sample) != 0 {
+		t.Errorf("sample: %d rows, %v", len(sample), err)
+	}
+	if trouble := s.Trouble(); len(trouble) != 1 || !strings.Contains(trouble[0], "Run: create policy sidenote on wiki.articles") {
+		t.Fatalf("trouble: %q", trouble)
+	} else {
+		_, policy, _ := strings.Cut(trouble[0], "Run: ")
+		postgrestest.Exec(t, address, policy)
+	}
+	if sample, err := s.Sample(t.Context(), "wiki", 9); err != nil || len(sample) != 3 || len(s.Trouble()) != 1 || !strings.Contains(s.Trouble()[0], "2 of 5 rows") {
+		t.Errorf("sample: %d rows, %v, trouble %q", len(sample), err, s.Trouble())
+	}
+	found := search(t, s, &engine.Search{Bases: []string{"wiki"}, Question: "parental leave", Vector: []float32{1, 0, 0}, Depth: 5})
+	chunks, err := s.Passage(t.Context(), "wiki", "leave", 0, 9, nil, "")
+	if len(found.Candidates) != 0 || len(chunks) != 0 || err != nil {
+		t.Errorf("without a tenant: %d candidates, %d chunks, %v", len(found.Candidates), len(chunks), err)
+	}
+}
+
 // A table of others is searched by words and by vector, and only rows that can be read are found.
 func TestTableIsSearched(t *testing.T) {
 	address := postgrestest.Database(t)
