@@ -208,6 +208,7 @@ func (c *searchCmd) Run(a *app) error {
 	for _, id := range policy.Knowledge {
 		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
 	}
+	e.Bases.RefreshEngines(a.ctx, policy.Knowledge)
 	plain := q
 	if c.Policy != "" {
 		e.Planners.SetHelpers(&policy, proxy.PlanDryRun(&policy, "", nil))
@@ -217,7 +218,7 @@ func (c *searchCmd) Run(a *app) error {
 	if err != nil {
 		return e.Bases.WhyUnavailable(policy.Knowledge, err)
 	}
-	for _, line := range e.Bases.InPart(policy.Knowledge) {
+	for _, line := range append(e.Bases.InPart(policy.Knowledge), e.Bases.Elsewhere(policy.Knowledge)...) {
 		fmt.Fprintln(a.stderr, line)
 	}
 	found := explain.SearchResult{Result: res, Settings: q.Settings}

@@ -92,7 +92,15 @@ func (b *Bases) WhyUnavailable(ids []string, err error) error {
 	if !errors.Is(err, retrieval.ErrUnavailable) {
 		return err
 	}
-	var lines []string
+	lines := b.Elsewhere(ids)
+	if len(lines) == 0 {
+		return err
+	}
+	return errors.New(strings.Join(lines, "; "))
+}
+
+// Elsewhere lists the problems of bases elsewhere, a line each.
+func (b *Bases) Elsewhere(ids []string) (lines []string) {
 	for _, id := range ids {
 		if b.stores[id] == nil {
 			continue
@@ -103,10 +111,17 @@ func (b *Bases) WhyUnavailable(ids []string, err error) error {
 			}
 		}
 	}
-	if len(lines) == 0 {
-		return err
+	return lines
+}
+
+// RefreshEngines reads what was measured of bases in engines, which otherwise happens after the first
+// searches. What fails is in Elsewhere.
+func (b *Bases) RefreshEngines(ctx context.Context, ids []string) {
+	for _, id := range ids {
+		if base := b.InEngine(id); base != nil {
+			_ = base.Refresh(ctx)
+		}
 	}
-	return errors.New(strings.Join(lines, "; "))
 }
 
 // storeProblems lists the problems of a base elsewhere.
