@@ -85,9 +85,9 @@ func printSummary(w io.Writer, cfg *config.Config) {
 		if k.Remote() {
 			what = cfg.EngineText(name)
 		}
-		if to, _ := config.EmbeddingsUpstream(cfg); k.Embed {
+		if to, _ := config.EmbeddingsUpstream(cfg); k.Embed && (k.Path != "" || !k.Remote()) {
 			what += fmt.Sprintf(", texts and questions go to %s for embeddings", to)
-		} else if k.Columns.Vector != "" {
+		} else if k.Embed || k.Columns.Vector != "" {
 			what += fmt.Sprintf(", questions go to %s for embeddings", to)
 		}
 		if k.RelevanceThreshold > 0 {

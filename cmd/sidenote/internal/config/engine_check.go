@@ -95,6 +95,9 @@ func (c checker) checkEngine(name Name) {
 	if k.Engine == EnginePostgres && strings.HasPrefix(string(k.Namespace), "pg_") {
 		c.problem(key+".namespace", "%q begins with pg_, which Postgres keeps for itself", k.Namespace)
 	}
+	if k.Engine == EnginePostgres && strings.Contains(string(k.Namespace), "-") {
+		c.problem(key+".namespace", "%q has a -, which schemas of Postgres may not have here; use _", k.Namespace)
+	}
 	c.checkMapped(name)
 }
 

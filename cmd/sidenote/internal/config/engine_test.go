@@ -51,6 +51,7 @@ func TestEngineKeysThatConflict(t *testing.T) {
 		{onPostgres + ", password: {file: two}}}", "a.password: holds a line break or other control character"},
 		{onPostgres + ", password: {file: none}}}", `a.password.file: "none" cannot be read: file does not exist`},
 		{onPostgres + ", namespace: pg_docs}}", `a.namespace: "pg_docs" begins with pg_, which Postgres keeps for itself`},
+		{onPostgres + ", namespace: my-docs}}", `a.namespace: "my-docs" has a -, which schemas of Postgres may not have here; use _`},
 		{onPostgres + ", namespace: 'a\"b'}}", `a.namespace: "a\"b" is not a namespace; use a-z, 0-9, _ and -, a letter first, at most 40`},
 		{onPostgres + ", tenant_setting: role}}", `a.tenant_setting: "role" is not a setting of your own; write it as in app.tenant`},
 		{onPostgres + ", connections: 1001}}", "a.connections: 1001 is out of range; use 1 to 1k"},
