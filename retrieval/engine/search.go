@@ -117,8 +117,14 @@ func (s *searching) failed(res retrieval.Result, err error) (retrieval.Result, e
 	return res, fmt.Errorf("search knowledge %s: %w: %w", strings.Join(s.ids, ", "), retrieval.ErrUnavailable, err)
 }
 
-// ask searches the Server, and prepares the candidates for Rank.
+// ask searches the Server, and prepares the candidates for Rank. A filter of a request that the Server
+// cannot evaluate is no failure of the Server, which others may go on asking.
 func (s *searching) ask(ctx context.Context) error {
+	for _, base := range s.ids {
+		if err := s.e.options.Server.Filterable(base, s.q.Filter); err != nil {
+			return err
+		}
+	}
 	s.request = Search{
 		Bases: s.ids, Question: s.q.Text, Terms: searchTerms(s.terms), Depth: max(s.q.Settings.NumCandidates, knowledge.ArmDepth),
 		Neighbours: neighboured, Filter: s.q.Filter, Tenant: s.q.Tenant,

@@ -85,6 +85,9 @@ func (e *Engine) Passage(ctx context.Context, q retrieval.Query, p retrieval.Pas
 	if e.bases[p.Knowledge] == nil || !slices.Contains(idsOf(q.Bases), p.Knowledge) || p.First < 0 || p.End <= p.First {
 		return nil, missing
 	}
+	if err := e.options.Server.Filterable(p.Knowledge, q.Filter); err != nil {
+		return nil, fmt.Errorf("read knowledge %s: %w: %w", p.Knowledge, retrieval.ErrUnavailable, err)
+	}
 	var chunks []Chunk
 	err := e.call(ctx, func(ctx context.Context) (err error) {
 		chunks, err = e.options.Server.Passage(ctx, p.Knowledge, p.Doc, p.First, p.End, q.Filter, q.Tenant)
