@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
@@ -15,7 +14,6 @@ import (
 
 // Limits of what an engine returns, in bytes.
 const (
-	mostLabel      = 200
 	mostText       = 64 << 10
 	mostAttributes = 4 << 10 // passed on to tell versions; filters see all
 )
@@ -23,7 +21,7 @@ const (
 // source returns a chunk as a source. Everything from an engine is untrusted: others may write there.
 func (e *Engine) source(base string, c *Chunk, encoding string) retrieval.Source {
 	src := retrieval.Source{
-		Type: "rag", Knowledge: base, Doc: c.Doc, Chunk: c.Ordinal, Name: cmp.Or(label(c.Name), label(c.Doc)), Section: label(c.Section),
+		Type: "rag", Knowledge: base, Doc: c.Doc, Chunk: c.Ordinal, Name: cmp.Or(retrieval.Line(c.Name), retrieval.Line(c.Doc)), Section: retrieval.Line(c.Section),
 		Text: e.text(base, c.Text), Before: e.text(base, c.Before), After: e.text(base, c.After),
 	}
 	if src.Text == c.Text { // otherwise it was neutralised here, and its tokens were not counted
@@ -46,37 +44,7 @@ func (e *Engine) text(base, text string) string {
 	if len(text) > mostText {
 		text = strings.ToValidUTF8(text[:mostText], "")
 	}
-	return trimLines(e.options.Neutralise(base, strings.ToValidUTF8(text, "�")))
-}
-
-// label makes a name one short line that is safe for a list or a terminal.
-func label(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.Is(unicode.C, r), r == unicode.ReplacementChar:
-			return -1
-		}
-		return r
-	}, s)
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > mostLabel {
-		s = strings.ToValidUTF8(s[:mostLabel-len("…")], "") + "…"
-	}
-	return s
-}
-
-// trimLines removes blank lines at both ends, and white space at the very end.
-func trimLines(text string) string {
-	text = strings.TrimRightFunc(text, unicode.IsSpace)
-	for {
-		line, rest, more := strings.Cut(text, "\n")
-		if !more || strings.TrimSpace(line) != "" {
-			return text
-		}
-		text = rest
-	}
+	return retrieval.TrimLines(e.options.Neutralise(base, strings.ToValidUTF8(text, "�")))
 }
 
 // Passage implements retrieval.Reader: the chunks of a document, if the filter lets it pass.

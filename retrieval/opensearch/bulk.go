@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/services"
 )
 
 const (
@@ -113,7 +114,7 @@ func pause(ctx context.Context, wait time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return plain(ctx, ctx.Err())
+		return services.CallError(ctx, ctx.Err())
 	}
 }
 

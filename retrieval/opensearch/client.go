@@ -18,6 +18,7 @@ import (
 	"unicode"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/services"
 )
 
 const (
@@ -103,7 +104,7 @@ func (c *client) send(ctx context.Context, to *url.URL, method, path string, bod
 	target := strings.TrimSuffix(to.Scheme+"://"+to.Host+to.EscapedPath(), "/") + path
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
-		return nil, plain(ctx, err)
+		return nil, services.CallError(ctx, err)
 	}
 	c.authorize(req)
 	if body != nil {
@@ -114,7 +115,7 @@ func (c *client) send(ctx context.Context, to *url.URL, method, path string, bod
 	req.Header["Idempotency-Key"] = []string{}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", to.Host, plain(ctx, err))
+		return nil, fmt.Errorf("%s: %w", to.Host, services.CallError(ctx, err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode/100 != 2 {
@@ -123,7 +124,7 @@ func (c *client) send(ctx context.Context, to *url.URL, method, path string, bod
 	answer, err := readAll(resp)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read answer: %w", plain(ctx, err))
+		return nil, fmt.Errorf("read answer: %w", services.CallError(ctx, err))
 	case len(answer) > maxAnswer:
 		return nil, fmt.Errorf("%w: larger than %d MiB", errAnswer, maxAnswer>>20)
 	}
@@ -273,27 +274,4 @@ func parseRetryAfter(text string) time.Duration {
 func missing(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && e.Status == http.StatusNotFound
-}
-
-// plain removes varying addresses from a network error, so that the same problem always gives the
-// same line. A call whose context has ended returns the context's error.
-func plain(ctx context.Context, err error) error {
-	if end := ctx.Err(); end != nil {
-		err = end
-	}
-	var op *net.OpError
-	var wrapped *url.Error
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)
-	case errors.Is(err, context.Canceled):
-		return context.Canceled
-	case errors.Is(err, io.EOF):
-		return errors.New("connection closed without an answer")
-	case errors.As(err, &op):
-		return fmt.Errorf("%s: %w", op.Op, op.Err)
-	case errors.As(err, &wrapped):
-		return wrapped.Err
-	}
-	return err
 }

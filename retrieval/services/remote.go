@@ -133,7 +133,7 @@ func (c *Remote) send(ctx context.Context, header http.Header, method, path stri
 	req.Header["Idempotency-Key"] = []string{}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
-		return nil, ended(ctx, err)
+		return nil, CallError(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
@@ -142,7 +142,7 @@ func (c *Remote) send(ctx context.Context, header http.Header, method, path stri
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.most)+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read answer: %w", ended(ctx, err))
+		return nil, fmt.Errorf("read answer: %w", CallError(ctx, err))
 	case len(answer) > c.most:
 		return nil, fmt.Errorf("answer is larger than %d MiB", c.most>>20)
 	case !json.Valid(answer):
@@ -265,9 +265,10 @@ func kind(resp *http.Response, sent http.Header) string {
 	return media
 }
 
-// ended is plain, except that a call whose context has ended returns the context's error: net/http
-// returns the cause, such as the error of a parallel call, which says nothing about this service.
-func ended(ctx context.Context, err error) error {
+// CallError returns the error of a call without varying addresses, so that the same problem always gives
+// the same line. A call whose context has ended returns the context's error: net/http returns the cause,
+// such as the error of a parallel call, which says nothing about this service.
+func CallError(ctx context.Context, err error) error {
 	if end := ctx.Err(); end != nil {
 		return plain(end)
 	}

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
@@ -158,19 +157,19 @@ func (r *result) source(neutralise func(string) string) (retrieval.Source, bool)
 			texts = append(texts, c.Text)
 		}
 	}
-	text := trimLines(neutralise(strings.Join(texts, "\n\n")))
+	text := retrieval.TrimLines(neutralise(strings.Join(texts, "\n\n")))
 	if text == "" {
 		return retrieval.Source{}, false
 	}
 	s := retrieval.Source{Type: "rag", Text: text, Score: number(r.Score), Chunk: -1, Arm: retrieval.ArmVector}
-	s.Doc = shorten(strings.Map(visible, cmp.Or(r.FileID, r.Filename)), maxID)
+	s.Doc = shorten(strings.Map(retrieval.Visible, cmp.Or(r.FileID, r.Filename)), maxID)
 	if s.Doc == "" {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(text))
 		s.Doc = "text-" + strconv.FormatUint(uint64(h.Sum32()), 16)
 	}
-	s.Name = cmp.Or(label(word(r.Attributes["sidenote_name"])), label(r.Filename), s.Doc)
-	s.Section = label(word(r.Attributes["sidenote_section"]))
+	s.Name = cmp.Or(retrieval.Line(word(r.Attributes["sidenote_name"])), retrieval.Line(r.Filename), s.Doc)
+	s.Section = retrieval.Line(word(r.Attributes["sidenote_section"]))
 	if s.Knowledge = word(r.Attributes["sidenote_knowledge"]); s.Knowledge != "" { // of a joint search
 		s.Arm = retrieval.ArmNone
 		if arm := retrieval.Arm(word(r.Attributes["sidenote_arm"])); arm == retrieval.ArmWords || arm == retrieval.ArmVector {
@@ -237,45 +236,14 @@ func generationOf(raw json.RawMessage) string {
 	return s
 }
 
-// Maximum lengths of names and ids, in bytes.
-const (
-	maxLabel = 200
-	maxID    = 512
-)
-
-// label makes a name one short line that is safe for a list or a terminal.
-func label(s string) string {
-	return shorten(strings.Join(strings.Fields(strings.Map(visible, s)), " "), maxLabel)
-}
-
-// visible drops control characters, bidi marks and private-use characters.
-func visible(r rune) rune {
-	switch {
-	case unicode.IsSpace(r):
-		return ' '
-	case unicode.Is(unicode.C, r), r == unicode.ReplacementChar:
-		return -1
-	}
-	return r
-}
+// maxID is the maximum length of an id, in bytes.
+const maxID = 512
 
 func shorten(s string, most int) string {
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most-len("…")], "") + "…"
 	}
 	return s
-}
-
-// trimLines removes blank lines at both ends, and white space at the very end.
-func trimLines(text string) string {
-	text = strings.TrimRightFunc(text, unicode.IsSpace)
-	for {
-		line, rest, more := strings.Cut(text, "\n")
-		if !more || strings.TrimSpace(line) != "" {
-			return text
-		}
-		text = rest
-	}
 }
 
 // A store is the state of a store, as the API reports it.

@@ -117,7 +117,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		for _, s := range got.sources {
 			again, n := tags.Vocabulary{}.Neutralise(s.Text, false)
-			if n > 0 || again != s.Text || s.Text == "" || trimLines(s.Text) != s.Text {
+			if n > 0 || again != s.Text || s.Text == "" || retrieval.TrimLines(s.Text) != s.Text {
 				t.Errorf("text %q", s.Text)
 			}
 			if s.Doc == "" || s.Name == "" || s.Chunk < 0 || math.IsNaN(s.Score) || math.IsInf(s.Score, 0) || strings.ContainsAny(s.Doc+s.Name+s.Section, "\x00\n\r\x1b") {

@@ -51,11 +51,11 @@ func (b *Base) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passa
 	if p.First >= len(parts) {
 		return nil, missing
 	}
-	name := cmp.Or(label(word(about.Attributes["sidenote_name"])), label(about.Filename), p.Doc)
+	name := cmp.Or(retrieval.Line(word(about.Attributes["sidenote_name"])), retrieval.Line(about.Filename), p.Doc)
 	list := make([]retrieval.Source, 0, len(parts)-p.First)
 	for i, part := range parts[p.First:] {
 		list = append(list, retrieval.Source{
-			Type: "rag", Knowledge: p.Knowledge, Doc: p.Doc, Chunk: p.First + i, Name: name, Section: label(part.Section), Text: part.Text,
+			Type: "rag", Knowledge: p.Knowledge, Doc: p.Doc, Chunk: p.First + i, Name: name, Section: retrieval.Line(part.Section), Text: part.Text,
 		})
 	}
 	return list, nil
@@ -75,7 +75,7 @@ func segment(id string) bool {
 			}
 		}
 	}
-	return id != "" && len(id) <= maxID && id == strings.Map(visible, id)
+	return id != "" && len(id) <= maxID && id == strings.Map(retrieval.Visible, id)
 }
 
 // unreadable returns the error of a read that failed with err: missing if there is no such file.
@@ -138,7 +138,7 @@ func (a api) parts(ctx context.Context, doc string, n int, neutralise func(strin
 				continue
 			}
 			for _, text := range pieces(p.Text) {
-				if text = trimLines(neutralise(text)); text != "" {
+				if text = retrieval.TrimLines(neutralise(text)); text != "" {
 					parts = append(parts, part{Text: text, Section: p.Section})
 				}
 			}
