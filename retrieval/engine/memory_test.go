@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/engine"
 	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/filter"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // A pickyServer evaluates no filter.
@@ -79,10 +81,58 @@ func TestContract(t *testing.T) {
 
 // Candidates with the statistics of the whole base are ranked as by an embedded base.
 func TestRankingAsEmbedded(t *testing.T) {
-	for name, step := range map[string]int{"scifact": 20, "cranfield": 4} {
+	steps := map[string]int{"cranfield": 4, "scifact": 20}
+	if testing.Short() {
+		delete(steps, "scifact")
+	}
+	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
 			server := new(enginetest.Memory)
 			enginetest.Ranking(t, func(*testing.T, string) engine.Server { return server }, "../../../shared/ir/"+name, name, step, .005)
 		})
 	}
+}
+
+// A search that began before a change, and ends after the change was seen, does not bring the earlier
+// state back.
+func TestLateAnswerDoesNotBringAnEarlierStateBack(t *testing.T) {
+	began, goOn := make(chan struct{}), make(chan struct{})
+	server := &slowServer{Memory: new(enginetest.Memory), began: began, goOn: goOn}
+	b := enginetest.NewBase(t, func(*testing.T, string) engine.Server { return server }, "b", nil)
+	b.Fill(t, []chunk.Document{{ID: "a", Text: "first words"}})
+	first := b.Ref()
+	server.slow.Store(true)
+	ended := make(chan retrieval.Result)
+	go func() {
+		res, _ := b.Retrieve(context.Background(), retrieval.Query{Tenant: "t", Text: "words", Settings: retrieval.DefaultSettings()})
+		ended <- res
+	}()
+	<-began
+	server.slow.Store(false)
+	b.Fill(t, []chunk.Document{{ID: "a", Text: "second words"}})
+	second := b.Ref()
+	close(goOn)
+	if res := <-ended; len(res.Bases) != 1 || res.Bases[0] != first {
+		t.Errorf("the late answer is of %v, want %v", res.Bases, first)
+	}
+	if b.Ref() != second || first == second {
+		t.Errorf("%v after a late answer, want %v", b.Ref(), second)
+	}
+}
+
+// A slowServer keeps the answers of searches back that begin while it is slow.
+type slowServer struct {
+	*enginetest.Memory
+	slow  atomic.Bool
+	began chan<- struct{}
+	goOn  <-chan struct{}
+}
+
+func (s *slowServer) Search(ctx context.Context, q *engine.Search) (*engine.Found, error) {
+	found, err := s.Memory.Search(ctx, q)
+	if s.slow.Load() {
+		s.began <- struct{}{}
+		<-s.goOn
+	}
+	return found, err
 }

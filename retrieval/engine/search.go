@@ -53,6 +53,7 @@ func (e *Engine) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Res
 type searching struct {
 	e     *Engine
 	q     *retrieval.Query
+	known *knownState // when it began
 	ids   []string
 	bases []baseState
 	terms []bm25.Term
@@ -65,10 +66,9 @@ type searching struct {
 }
 
 func (e *Engine) begin(q *retrieval.Query) *searching {
-	s := &searching{e: e, q: q, ids: idsOf(q.Bases)}
-	known := e.state()
+	s := &searching{e: e, q: q, known: e.state(), ids: idsOf(q.Bases)}
 	for _, id := range s.ids {
-		s.bases = append(s.bases, known.of(id))
+		s.bases = append(s.bases, s.known.of(id))
 	}
 	return s
 }
@@ -230,11 +230,7 @@ func (s *searching) take() error {
 			return errMixed
 		}
 	}
-	s.e.adopt(f.States)
-	known := s.e.state()
-	for i := range s.bases {
-		s.bases[i] = baseState{f.States[i], known.of(s.ids[i]).measured}
-	}
+	s.takeStates()
 	s.filter()
 	for i := range s.bases {
 		s.corpus.Bases = append(s.corpus.Bases, s.bases[i].remote())
@@ -250,6 +246,18 @@ func (s *searching) take() error {
 		s.terms = knowledge.Found(s.terms, s.has)
 	}
 	return err
+}
+
+// takeStates adopts the states of the answer. Those of a table that others write are read without a
+// tenant: with row-level security each tenant sees another one.
+func (s *searching) takeStates() {
+	if mapped := len(s.ids) == 1 && s.e.sampled(s.ids[0]); mapped && s.bases[0].Generation != "" {
+		return
+	}
+	s.e.adopt(s.found.States, s.known)
+	for i := range s.bases {
+		s.bases[i].State = s.found.States[i]
+	}
 }
 
 // has reports whether a candidate has a term.

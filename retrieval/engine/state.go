@@ -61,26 +61,40 @@ func (e *Engine) state() *knownState {
 	return e.known
 }
 
-// adopt replaces what is known of some bases.
-func (e *Engine) adopt(states []State) {
-	e.mu.Lock()
-	bases := maps.Clone(e.known.bases)
-	if bases == nil {
-		bases = map[string]baseState{}
-	}
-	var stale []baseState
-	for _, s := range states {
-		b := bases[s.Base]
-		if b.State = s; e.isStale(b) {
-			stale = append(stale, b)
-		}
-		bases[s.Base] = b
-	}
-	e.known = &knownState{bases}
-	e.mu.Unlock()
-	for _, b := range stale {
+// adopt replaces what is known of some bases by an answer to a call that began when before was known. A
+// base of which something else is known meanwhile is left as it is: that answer may be the newer one.
+func (e *Engine) adopt(states []State, before *knownState) {
+	for _, b := range e.replace(states, before) {
 		e.loadSoon(b.Base, b.Measures+b.Generation, b.measured == nil)
 	}
+}
+
+// replace replaces states that have changed, and returns those whose measures are stale.
+func (e *Engine) replace(states []State, before *knownState) (stale []baseState) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var bases map[string]baseState
+	for _, s := range states {
+		b := e.known.of(s.Base)
+		if b.State != before.of(s.Base).State {
+			continue
+		}
+		if b.State != s {
+			if bases == nil {
+				bases = make(map[string]baseState, len(e.options.Bases))
+				maps.Copy(bases, e.known.bases)
+			}
+			b.State = s
+			bases[s.Base] = b
+		}
+		if e.isStale(b) {
+			stale = append(stale, b)
+		}
+	}
+	if bases != nil {
+		e.known = &knownState{bases}
+	}
+	return stale
 }
 
 // isStale reports whether there are newer measures than those that are known.
@@ -128,6 +142,7 @@ func (e *Engine) look(ctx context.Context) error {
 	defer e.asked()
 	ctx, cancel := context.WithTimeout(ctx, e.options.Timeout)
 	defer cancel()
+	before := e.state()
 	states, err := e.options.Server.States(ctx, e.options.Bases)
 	if err == nil && len(states) != len(e.options.Bases) {
 		err = fmt.Errorf("the engine reports %d of %d bases", len(states), len(e.options.Bases))
@@ -136,7 +151,7 @@ func (e *Engine) look(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read states: %w", err)
 	}
-	e.adopt(states)
+	e.adopt(states, before)
 	for _, s := range states {
 		if e.options.Looked != nil {
 			e.options.Looked(s)
@@ -199,8 +214,9 @@ func (e *Engine) load(ctx context.Context, id string) error {
 func (e *Engine) setMeasured(id string, m *measured) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	bases := maps.Clone(e.known.bases)
-	b := bases[id]
+	bases := make(map[string]baseState, len(e.options.Bases))
+	maps.Copy(bases, e.known.bases)
+	b := e.known.of(id)
 	b.measured = m
 	bases[id] = b
 	e.known = &knownState{bases}

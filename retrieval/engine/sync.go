@@ -195,7 +195,7 @@ func (s *syncing) checkGone() error {
 // keepBelow keeps the documents of a file or folder that cannot be read.
 func (s *syncing) keepBelow(name string) {
 	for file := range s.of {
-		if file == name || len(file) > len(name) && file[:len(name)] == name && file[len(name)] == '/' {
+		if file == name || strings.HasPrefix(file, name+"/") {
 			s.keep(file)
 		}
 	}
