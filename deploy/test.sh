@@ -62,6 +62,8 @@ need() {
 need redis-server redis-server "for tests of the cache that replicas share"
 need chromium chromium "for tests of the inspector's pages"
 
+need pgbouncer pgbouncer "for tests of Postgres behind a pooler"
+
 # The engines that hold bases for many processes are downloaded and run from a cache folder: nothing is
 # installed on the system. They need Python 3 with pip, and Java 17 with Maven.
 for engine in postgres opensearch; do

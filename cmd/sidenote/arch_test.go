@@ -47,7 +47,7 @@ var onlyIn = map[string][]string{
 	"github.com/pkoukk/tiktoken-go-loader": {"rewrite/tokens/internal/generate"},                   // and tests
 	"github.com/pires/":                    {"proxy/transport"},                                    // and tests
 	"github.com/modelcontextprotocol/":     {"proxy/mcp"},
-	"github.com/jackc/":                    {"retrieval/postgres", "retrieval/postgres/postgrestest"},
+	"github.com/jackc/":                    {"retrieval/postgres", "retrieval/engine/enginetest"},
 	"github.com/go-jose/":                  {"proxy/tenant", "proxy/tenant/tenanttest"},
 	"github.com/aymanbagabas/":             {"proxy/inspector"},
 	"github.com/fsnotify/":                 {"retrieval/knowledge/folder"},

@@ -58,16 +58,26 @@ var officeQuestions = []string{
 	"Do flights need consent?", "tell me a joke", "what is the capital of France?",
 }
 
-// foundAt returns the sources of a search as bases, documents, chunks and dates, best first. Their
-// relevance changes when the floor of a base has been measured, which a busy machine may do between
-// two searches.
+// officeSearches are bodies of searches for officeQuestions, with an earlier turn, and in some bases.
+func officeSearches() (bodies []map[string]any) {
+	for _, question := range officeQuestions {
+		bodies = append(bodies, map[string]any{"query": question})
+	}
+	return append(bodies, map[string]any{"query": "and in 2019?", "turns": []string{"How many weeks of parental leave do I get?"}},
+		map[string]any{"query": "How many weeks of parental leave do I get?", "knowledge": []string{"it", "hr"}},
+		map[string]any{"query": "How many weeks of parental leave do I get?", "knowledge": []string{"hr"}})
+}
+
+// foundAt returns the sources of a search as bases, documents, chunks and dates, best first, by the
+// policy of the tenant default. Their relevance changes when the floor of a base has been measured,
+// which a busy machine may do between two searches.
 func foundAt(t *testing.T, admin, bearer string, body map[string]any) (list []string) {
 	t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, answer := posted(t, admin+"/v1/search", bearer, string(text))
+	code, answer := posted(t, admin+"/v1/search?tenant=default", bearer, string(text))
 	var a struct {
 		Data []struct {
 			Knowledge string `json:"kb_id"`
@@ -119,13 +129,7 @@ policies:
   default: {retrieval: {deadline: 5s}}
 `, up.URL, between.URL, token)))
 	edge.out.until(t, "vector store legal")
-	bodies := []map[string]any{}
-	for _, question := range officeQuestions {
-		bodies = append(bodies, map[string]any{"query": question})
-	}
-	bodies = append(bodies, map[string]any{"query": "and in 2019?", "turns": []string{"How many weeks of parental leave do I get?"}},
-		map[string]any{"query": "How many weeks of parental leave do I get?", "knowledge": []string{"it", "hr"}},
-		map[string]any{"query": "How many weeks of parental leave do I get?", "knowledge": []string{"hr"}})
+	bodies := officeSearches()
 	some := 0
 	for _, body := range bodies {
 		want, got := foundAt(t, central.admin, "s3cret", body), foundAt(t, edge.admin, "", body)

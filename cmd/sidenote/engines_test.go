@@ -17,8 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sidenote/retrieval/opensearch/opensearchtest"
-	"sidenote/retrieval/postgres/postgrestest"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/services/servicestest"
 )
 
@@ -26,9 +25,9 @@ import (
 func enginePlace(t *testing.T, engine string) string {
 	t.Helper()
 	if engine == "opensearch" {
-		return fmt.Sprintf("engine: opensearch, timeout: 1m, url: %q, namespace: test%d", opensearchtest.URL(t), time.Now().UnixNano())
+		return fmt.Sprintf("engine: opensearch, timeout: 1m, url: %q, namespace: test%d", enginetest.OpenSearch(t), time.Now().UnixNano())
 	}
-	u, err := url.Parse(postgrestest.Database(t))
+	u, err := url.Parse(enginetest.Database(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,13 +102,6 @@ func TestBasesInAnEngineAnswerAsEmbeddedOnes(t *testing.T) {
 					t.Log("embedded:", embedded.out.text.String(), "\nreading:", reading.out.text.String())
 				}
 			})
-			// A cold engine on a busy machine may need longer than the deadline for its first answers.
-			for _, question := range officeQuestions {
-				eventually(t, unless(question+" is answered", func() bool {
-					code, _ := posted(t, reading.admin+"/v1/search", "", fmt.Sprintf(`{"query": %q}`, question))
-					return code == http.StatusOK
-				}))
-			}
 			compareOffices(t, embedded, reading)
 		})
 	}
@@ -118,15 +110,8 @@ func TestBasesInAnEngineAnswerAsEmbeddedOnes(t *testing.T) {
 // compareOffices asks two processes the same questions.
 func compareOffices(t *testing.T, want, got *process) {
 	t.Helper()
-	var bodies []map[string]any
-	for _, question := range officeQuestions {
-		bodies = append(bodies, map[string]any{"query": question})
-	}
-	bodies = append(bodies, map[string]any{"query": "and in 2019?", "turns": []string{"How many weeks of parental leave do I get?"}},
-		map[string]any{"query": "How many weeks of parental leave do I get?", "knowledge": []string{"it", "hr"}},
-		map[string]any{"query": "How many weeks of parental leave do I get?", "knowledge": []string{"hr"}})
 	some := 0
-	for _, body := range bodies {
+	for _, body := range officeSearches() {
 		want, got := foundAt(t, want.admin, "", body), foundAt(t, got.admin, "", body)
 		if !slices.Equal(got, want) {
 			t.Errorf("%v:\n%s\nembedded:\n%s", body, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -240,7 +225,7 @@ func TestWriterOfAnEngineIsReplacedWhenItIsKilled(t *testing.T) {
 // An engine that is away costs requests their sources and at most the deadline; when it is back they
 // have them again, without a restart.
 func TestRequestsPassWhileAnEngineIsAway(t *testing.T) {
-	server, up := postgrestest.Start(t), newRecorder(t)
+	server, up := enginetest.StartPostgres(t), newRecorder(t)
 	u, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)

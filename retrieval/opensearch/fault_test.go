@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/opensearch"
-	"sidenote/retrieval/opensearch/opensearchtest"
 )
 
 // A line counts the requests that go through its connections. From one on, it closes connections
@@ -253,7 +253,7 @@ func TestFailoverToAnotherAddress(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	must(t, dead.Close())
-	c.URL = []*url.URL{{Scheme: "http", Host: dead.Addr().String()}, opensearchtest.URL(t)}
+	c.URL = []*url.URL{{Scheme: "http", Host: dead.Addr().String()}, enginetest.OpenSearch(t)}
 	checkContent(t, openAs(t, c), 0, contentBefore)
 }
 

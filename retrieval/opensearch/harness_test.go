@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/opensearch"
-	"sidenote/retrieval/opensearch/opensearchtest"
 )
 
 // open returns a Server on the shared OpenSearch, with a namespace of the test's own.
 func open(t testing.TB) *opensearch.Server {
 	t.Helper()
-	return openAs(t, engine.Connection{URL: []*url.URL{opensearchtest.URL(t)}, Namespace: namespace(t)})
+	return openAs(t, engine.Connection{URL: []*url.URL{enginetest.OpenSearch(t)}, Namespace: namespace(t)})
 }
 
 // namespace returns a prefix that no other test uses.

@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/opensearch"
-	"sidenote/retrieval/opensearch/opensearchtest"
 )
 
 // request sends a request to the shared OpenSearch.
 func request(t testing.TB, method, path, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, opensearchtest.URL(t).String()+path, bytes.NewBufferString(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, enginetest.OpenSearch(t).String()+path, bytes.NewBufferString(body))
 	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
@@ -71,7 +71,7 @@ func mappingOf(index string) engine.Mapping {
 func openMapped(t testing.TB, m engine.Mapping) *opensearch.Server {
 	t.Helper()
 	s, err := opensearch.Open(opensearch.Options{
-		Connection: engine.Connection{URL: []*url.URL{opensearchtest.URL(t)}, Timeout: time.Minute}, Mappings: map[string]engine.Mapping{"m": m},
+		Connection: engine.Connection{URL: []*url.URL{enginetest.OpenSearch(t)}, Timeout: time.Minute}, Mappings: map[string]engine.Mapping{"m": m},
 	})
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })

@@ -12,6 +12,7 @@ import (
 
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/opensearch"
 )
@@ -54,11 +55,7 @@ func fill(t testing.TB, l engine.Lease, documents []engine.Document) {
 // TestCandidatesHaveTheBestByWords compares the candidates of a Depth of 100 with the 50 best by
 // exact BM25 over the whole collection.
 func TestCandidatesHaveTheBestByWords(t *testing.T) {
-	collections := []string{"cranfield", "scifact", "drcd"}
-	if testing.Short() {
-		collections = collections[:1]
-	}
-	for _, collection := range collections {
+	for _, collection := range enginetest.Collections() {
 		t.Run(collection, func(t *testing.T) {
 			var documents []engine.Document
 			for _, d := range lines[irDocument](t, collection, "corpus.jsonl") {

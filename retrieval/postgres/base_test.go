@@ -13,8 +13,8 @@ import (
 
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/postgres"
-	"sidenote/retrieval/postgres/postgrestest"
 )
 
 // open returns a Server of a database.
@@ -39,7 +39,7 @@ func open(t testing.TB, address string, change func(*postgres.Options)) *postgre
 // newBase returns a Server of a new database with some bases.
 func newBase(t testing.TB, bases ...string) (*postgres.Server, string) {
 	t.Helper()
-	address := postgrestest.Database(t)
+	address := enginetest.Database(t)
 	s := open(t, address, nil)
 	for _, base := range bases {
 		if err := s.Init(t.Context(), base); err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"sidenote/retrieval/engine"
 	"sidenote/retrieval/engine/enginetest"
-	"sidenote/retrieval/postgres/postgrestest"
 )
 
 // opener returns an Opener of Servers of a new database for each prefix.
@@ -16,7 +15,7 @@ func opener(t *testing.T) enginetest.Opener {
 	return func(inner *testing.T, prefix string) engine.Server {
 		address, ok := databases[inner.Name()+prefix]
 		if !ok {
-			address = postgrestest.Database(inner)
+			address = enginetest.Database(inner)
 			databases[inner.Name()+prefix] = address
 		}
 		return open(inner, address, nil)
@@ -27,12 +26,10 @@ func TestContract(t *testing.T) { enginetest.Run(t, opener(t)) }
 
 // Words are ranked as in an embedded base.
 func TestRanking(t *testing.T) {
-	for collection, step := range map[string]int{"cranfield": 3, "drcd": 70, "scifact": 4} {
+	step := map[string]int{"cranfield": 3, "drcd": 70, "scifact": 4}
+	for _, collection := range enginetest.Collections() {
 		t.Run(collection, func(t *testing.T) {
-			if testing.Short() && collection != "cranfield" {
-				t.Skip("one collection is enough")
-			}
-			enginetest.Ranking(t, opener(t), filepath.Join("../../../shared/ir", collection), collection, step, .02)
+			enginetest.Ranking(t, opener(t), filepath.Join("../../../shared/ir", collection), collection, step[collection], .02)
 		})
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/postgres"
-	"sidenote/retrieval/postgres/postgrestest"
 )
 
 // A stall is a connection to the server whose replies can be held back.
@@ -112,7 +112,7 @@ func TestServerHangs(t *testing.T) {
 // A search after a restart of the server is answered, though all connections in the pool are dead,
 // and what was put but not committed is known to the next writer.
 func TestServerRestarts(t *testing.T) {
-	own := postgrestest.Start(t)
+	own := enginetest.StartPostgres(t)
 	s := open(t, own.URL, nil)
 	if err := s.Init(t.Context(), "a"); err != nil {
 		t.Fatal(err)
@@ -171,9 +171,12 @@ func TestSeveralAddresses(t *testing.T) {
 func TestPgBouncer(t *testing.T) {
 	bouncer, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		t.Skip("pgbouncer is missing: apt-get install pgbouncer")
+		if os.Getenv("CI") != "" {
+			t.Fatal("pgbouncer is missing; it is in Debian's package pgbouncer")
+		}
+		t.Skip("pgbouncer is missing; it is in Debian's package pgbouncer")
 	}
-	address := postgrestest.Database(t)
+	address := enginetest.Database(t)
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +271,7 @@ func TestFailoverFromHungAddress(t *testing.T) {
 
 // A configuration may name a schema with a hyphen.
 func TestSchemaWithHyphen(t *testing.T) {
-	s := open(t, postgrestest.Database(t), func(o *postgres.Options) { o.Namespace = "my-team" })
+	s := open(t, enginetest.Database(t), func(o *postgres.Options) { o.Namespace = "my-team" })
 	if err := s.Init(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/postgres"
-	"sidenote/retrieval/postgres/postgrestest"
 )
 
 // articles creates a table that others write, with rows that cannot be read as they should.
@@ -42,8 +42,8 @@ func openTable(t *testing.T, address string, m engine.Mapping) *postgres.Server 
 // Row-level security shows rows to their tenants only. Without a tenant nothing is found, whatever is
 // shown for the sample.
 func TestRowLevelSecurityOfATable(t *testing.T) {
-	address := postgrestest.Database(t)
-	postgrestest.Exec(t, address, articles+`alter table wiki.articles enable row level security;
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, articles+`alter table wiki.articles enable row level security;
 		create policy tenants on wiki.articles for select using (team = current_setting('app.tenant', true))`)
 	reader := role(t, address, "wiki")
 	s := open(t, as(t, address, reader), func(o *postgres.Options) {
@@ -62,7 +62,7 @@ func TestRowLevelSecurityOfATable(t *testing.T) {
 		t.Fatalf("trouble: %q", trouble)
 	} else {
 		_, policy, _ := strings.Cut(trouble[0], "Run: ")
-		postgrestest.Exec(t, address, policy)
+		enginetest.Exec(t, address, policy)
 	}
 	if sample, err := s.Sample(t.Context(), "wiki", 9); err != nil || len(sample) != 3 || len(s.Trouble()) != 1 || !strings.Contains(s.Trouble()[0], "2 of 5 rows") {
 		t.Errorf("sample: %d rows, %v, trouble %q", len(sample), err, s.Trouble())
@@ -76,8 +76,8 @@ func TestRowLevelSecurityOfATable(t *testing.T) {
 
 // A table of others is searched by words and by vector, and only rows that can be read are found.
 func TestTableIsSearched(t *testing.T) {
-	address := postgrestest.Database(t)
-	postgrestest.Exec(t, address, articles)
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, articles)
 	s := openTable(t, address, mapping())
 	if err := s.Check(t.Context()); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestTableIsSearched(t *testing.T) {
 	if before.Chunks != 3 || before.Space != "model/3" || before.Generation == "" || before.Generation != mustState(t, s, "wiki").Generation {
 		t.Errorf("state: %+v", before)
 	}
-	postgrestest.Exec(t, address, "update wiki.articles set changed = 2 where id = 3")
+	enginetest.Exec(t, address, "update wiki.articles set changed = 2 where id = 3")
 	if after := mustState(t, s, "wiki"); after.Generation == before.Generation {
 		t.Error("the generation does not change with its column")
 	}
@@ -128,8 +128,8 @@ func TestTableIsSearched(t *testing.T) {
 
 // Without a tsvector column the text itself is searched.
 func TestTableWithoutLexemes(t *testing.T) {
-	address := postgrestest.Database(t)
-	postgrestest.Exec(t, address, articles)
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, articles)
 	m := engine.Mapping{Table: "wiki.articles", ID: "id", Text: "Body", Language: "english"}
 	s := openTable(t, address, m)
 	if got := names(search(t, s, &engine.Search{Bases: []string{"wiki"}, Question: "soup 'of \\ the day", Depth: 5}), byWords); !slices.Equal(got, []string{"3#0"}) {
@@ -142,8 +142,8 @@ func TestTableWithoutLexemes(t *testing.T) {
 
 // A table that is not as the mapping says is refused, with the names of what is wrong.
 func TestTableIsRefused(t *testing.T) {
-	address := postgrestest.Database(t)
-	postgrestest.Exec(t, address, articles)
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, articles)
 	for want, change := range map[string]func(*engine.Mapping){
 		`table "wiki.none" does not exist`:              func(m *engine.Mapping) { m.Table = "wiki.none" },
 		`section: table wiki.articles has no column "x`: func(m *engine.Mapping) { m.Section = "x" },
@@ -162,8 +162,8 @@ func TestTableIsRefused(t *testing.T) {
 
 // A large table must have its indexes; the error says how to create them.
 func TestLargeTableNeedsIndexes(t *testing.T) {
-	address := postgrestest.Database(t)
-	postgrestest.Exec(t, address, articles+"update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, articles+"update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
 	for _, index := range []string{
 		`create index concurrently on wiki.articles using gin ("lexemes")`,
 		`create index concurrently on wiki.articles using hnsw (embedding vector_cosine_ops)`,
@@ -172,8 +172,8 @@ func TestLargeTableNeedsIndexes(t *testing.T) {
 		if err == nil || !strings.HasSuffix(err.Error(), "run: "+index) {
 			t.Errorf("got %v, want %s", err, index)
 		}
-		postgrestest.Exec(t, address, index)
-		postgrestest.Exec(t, address, "update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
+		enginetest.Exec(t, address, index)
+		enginetest.Exec(t, address, "update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
 	}
 	s := openTable(t, address, mapping())
 	if err := s.Check(t.Context()); err != nil {
@@ -188,8 +188,8 @@ func TestLargeTableNeedsIndexes(t *testing.T) {
 	if err == nil || !strings.HasSuffix(err.Error(), "run: "+index) {
 		t.Fatalf("got %v, want %s", err, index)
 	}
-	postgrestest.Exec(t, address, index)
-	postgrestest.Exec(t, address, "update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
+	enginetest.Exec(t, address, index)
+	enginetest.Exec(t, address, "update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
 	if err := openTable(t, address, text).Check(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -197,8 +197,8 @@ func TestLargeTableNeedsIndexes(t *testing.T) {
 
 // Each row of a table has attributes of its own, so a filter applies to neighbours, too.
 func TestFilterAppliesToNeighbours(t *testing.T) {
-	address := postgrestest.Database(t)
-	postgrestest.Exec(t, address, `create table docs (id text, parent text, part int, body text, about jsonb); create index on docs (parent);
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, `create table docs (id text, parent text, part int, body text, about jsonb); create index on docs (parent);
 		insert into docs values ('1', 'h', 0, 'parental leave', '{"audience": "all"}'), ('2', 'h', 1, 'secret salaries', '{"audience": "board"}'),
 			('3', 'h', -1, 'secret bonus', '{"audience": "board"}')`)
 	s := openTable(t, address, engine.Mapping{Table: "docs", ID: "id", Text: "body", Document: "parent", Ordinal: "part", Attributes: "about", Language: "english"})
@@ -214,8 +214,8 @@ func TestFilterAppliesToNeighbours(t *testing.T) {
 
 // Values that no attribute has do not hide a row from filters by its others.
 func TestStrangeAttributes(t *testing.T) {
-	address := postgrestest.Database(t)
-	postgrestest.Exec(t, address, `create table docs (id text, body text, about json);
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, `create table docs (id text, body text, about json);
 		insert into docs values ('1', 'parental leave', '{"audience": "all", "pages": [1, 2], "by": {"name": "x"}, "until": null}'),
 			('2', 'parental nul', '{"audience": "all", "x": "\u0000"}')`)
 	s := openTable(t, address, engine.Mapping{Table: "docs", ID: "id", Text: "body", Attributes: "about", Language: "english"})
@@ -232,8 +232,8 @@ func TestStrangeAttributes(t *testing.T) {
 
 // Questions and ids may hold what Postgres does not store.
 func TestTextsThatPostgresRefuses(t *testing.T) {
-	address := postgrestest.Database(t)
-	postgrestest.Exec(t, address, articles)
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, articles)
 	s := openTable(t, address, mapping())
 	for _, text := range []string{"soup\x00", "soup \xff"} {
 		if got := names(search(t, s, &engine.Search{Bases: []string{"wiki"}, Question: text, Depth: 5}), byWords); !slices.Equal(got, []string{"menu#0"}) {

@@ -36,7 +36,7 @@ type Server struct {
 	vectors extension          // pgvector, as it was last seen
 	lacks   string             // what pgvector lacks for searches by vector, for people; "" if nothing
 	known   bool               // vectors is known
-	trouble map[string]string  // messages, by what they are about
+	trouble map[string]string  // messages for people, by base or table
 	tables  map[string]*mapped // by base, of Mappings
 }
 

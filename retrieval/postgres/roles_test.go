@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/postgres"
-	"sidenote/retrieval/postgres/postgrestest"
 )
 
 // as returns the URL of a database for another user.
@@ -29,8 +29,8 @@ func as(t *testing.T, address, user string) string {
 func role(t *testing.T, address, schema string) string {
 	t.Helper()
 	name := readerOf(address)
-	postgrestest.Exec(t, address, "create role "+name+" login; grant usage on schema "+schema+" to "+name+"; grant select on all tables in schema "+schema+" to "+name)
-	t.Cleanup(func() { postgrestest.Exec(t, address, "drop owned by "+name+"; drop role "+name) })
+	enginetest.Exec(t, address, "create role "+name+" login; grant usage on schema "+schema+" to "+name+"; grant select on all tables in schema "+schema+" to "+name)
+	t.Cleanup(func() { enginetest.Exec(t, address, "drop owned by "+name+"; drop role "+name) })
 	return name
 }
 
@@ -58,7 +58,7 @@ func TestReader(t *testing.T) {
 	if err := reader.Init(t.Context(), "b"); !errors.Is(err, engine.ErrDenied) {
 		t.Errorf("init: %v", err)
 	}
-	postgrestest.Exec(t, address, "revoke all on all tables in schema sidenote from "+readerOf(address))
+	enginetest.Exec(t, address, "revoke all on all tables in schema sidenote from "+readerOf(address))
 	if _, err := reader.Search(t.Context(), q); !errors.Is(err, engine.ErrDenied) {
 		t.Errorf("search without permission: %v", err)
 	}
@@ -69,7 +69,7 @@ func TestReader(t *testing.T) {
 
 // A role that no administrator knows is not taken for one that lacks a permission.
 func TestUnknownRole(t *testing.T) {
-	s := open(t, as(t, postgrestest.Database(t), "nobody_of_that_name"), nil)
+	s := open(t, as(t, enginetest.Database(t), "nobody_of_that_name"), nil)
 	if err := s.Init(t.Context(), "a"); !errors.Is(err, engine.ErrLogin) || errors.Is(err, engine.ErrDenied) {
 		t.Errorf("init: %v", err)
 	}
@@ -77,13 +77,13 @@ func TestUnknownRole(t *testing.T) {
 
 // A user that may create no schema can fill one that an administrator made for it.
 func TestSchemaOfAnAdministrator(t *testing.T) {
-	address := postgrestest.Database(t)
+	address := enginetest.Database(t)
 	name := role(t, address, "public")
 	s := open(t, as(t, address, name), nil)
 	if err := s.Init(t.Context(), "a"); !errors.Is(err, engine.ErrDenied) {
 		t.Errorf("init without a schema: %v", err)
 	}
-	postgrestest.Exec(t, address, "create schema sidenote authorization "+name)
+	enginetest.Exec(t, address, "create schema sidenote authorization "+name)
 	if err := s.Init(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestRowLevelSecurity(t *testing.T) {
 		documents = append(documents, d)
 	}
 	write(t, acquire(t, s, "a"), "aa", "model", documents)
-	postgrestest.Exec(t, address, `alter table sidenote.documents enable row level security;
+	enginetest.Exec(t, address, `alter table sidenote.documents enable row level security;
 		create policy tenants on sidenote.documents using (filterable ->> 'tenant' = current_setting('app.tenant', true))`)
 	reader := open(t, as(t, address, role(t, address, "sidenote")), func(o *postgres.Options) { o.TenantAs = "app.tenant" })
 	for _, tenant := range []string{"acme", "umbrella", "", "acme' or true --"} {
@@ -134,7 +134,7 @@ func TestRowLevelSecurity(t *testing.T) {
 // Without pgvector bases are searched by words; their vectors are used once it is installed.
 func TestWithoutVectorExtension(t *testing.T) {
 	s, address := newBase(t, "a")
-	postgrestest.Exec(t, address, "drop extension vector cascade")
+	enginetest.Exec(t, address, "drop extension vector cascade")
 	d := document("one", nil, "Some text.")
 	embed(&d, func(int) []float32 { return unit(rand.New(rand.NewPCG(1, 2)), 4) })
 	mustState(t, s, "a")
@@ -155,7 +155,7 @@ func TestWithoutVectorExtension(t *testing.T) {
 	if trouble := s.Trouble(); len(trouble) != 1 || !strings.Contains(trouble[0], "create extension vector") {
 		t.Errorf("trouble: %q", trouble)
 	}
-	postgrestest.Exec(t, address, "create extension vector")
+	enginetest.Exec(t, address, "create extension vector")
 	if state := mustState(t, s, "a"); state.Space != "model" || len(s.Trouble()) != 0 {
 		t.Errorf("state: %+v, trouble %q", state, s.Trouble())
 	}
@@ -167,7 +167,7 @@ func TestWithoutVectorExtension(t *testing.T) {
 // A schema of a later version is not read, and not changed.
 func TestLaterSchema(t *testing.T) {
 	s, address := newBase(t, "a")
-	postgrestest.Exec(t, address, "update sidenote.version set version = 7, readable_by = 7")
+	enginetest.Exec(t, address, "update sidenote.version set version = 7, readable_by = 7")
 	if _, err := s.States(t.Context(), []string{"a"}); !errors.Is(err, engine.ErrSchema) {
 		t.Errorf("states: %v", err)
 	}
@@ -181,14 +181,14 @@ func TestLaterSchema(t *testing.T) {
 
 // The printed statements do what Init does, and can be run again.
 func TestSetupIsWhatInitRuns(t *testing.T) {
-	address := postgrestest.Database(t)
+	address := enginetest.Database(t)
 	s := open(t, address, func(o *postgres.Options) { o.Namespace = "Odd_name" })
 	setup, err := s.Setup(`it's \ a base`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Exec(t, address, setup)
-	postgrestest.Exec(t, address, setup)
+	enginetest.Exec(t, address, setup)
+	enginetest.Exec(t, address, setup)
 	write(t, acquire(t, s, `it's \ a base`), "aa", "", []engine.Document{document("one", nil, "Text.")})
 	if state := mustState(t, s, `it's \ a base`); state.Documents != 1 {
 		t.Errorf("state: %+v", state)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/postgres"
 )
@@ -45,11 +46,8 @@ func lines(t testing.TB, collection, name string) []map[string]string {
 // The best 50 by BM25 over the whole collection are among 100 candidates, in one base and in two
 // that are ranked as one.
 func TestBestByWordsAreCandidates(t *testing.T) {
-	for _, collection := range []string{"cranfield", "drcd", "scifact"} {
+	for _, collection := range enginetest.Collections() {
 		t.Run(collection, func(t *testing.T) {
-			if testing.Short() && collection != "cranfield" {
-				t.Skip("one collection is enough")
-			}
 			corpus, queries := lines(t, collection, "corpus.jsonl"), lines(t, collection, "queries.jsonl")
 			s, _ := newBase(t, "one", "two")
 			halves := map[string][]engine.Document{}

@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/engine"
-	"sidenote/retrieval/postgres/postgrestest"
+	"sidenote/retrieval/engine/enginetest"
 )
 
 // A base without a schema, or that was never created, has a zero state and is no error; a search
 // in it is.
 func TestMissingBase(t *testing.T) {
-	s := open(t, postgrestest.Database(t), nil)
+	s := open(t, enginetest.Database(t), nil)
 	for range 2 {
 		states, err := s.States(t.Context(), []string{"a", "b"})
 		if want := []engine.State{{Base: "a"}, {Base: "b"}}; err != nil || !reflect.DeepEqual(states, want) {
@@ -137,7 +137,7 @@ func TestLease(t *testing.T) {
 	if err := first.Put(t.Context(), []engine.Document{document("one", nil, "Some text.")}, nil); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Exec(t, address, "update sidenote.bases set lease_until = now() - interval '1 second'")
+	enginetest.Exec(t, address, "update sidenote.bases set lease_until = now() - interval '1 second'")
 	second := acquire(t, s, "a")
 	for what, err := range map[string]error{
 		"renew":    first.Renew(t.Context()),
@@ -188,7 +188,7 @@ func TestClean(t *testing.T) {
 	write(t, l, "aa", "", []engine.Document{document("one", nil, "Some text."), document("two", nil, "More text.")})
 	write(t, l, "bb", "", []engine.Document{document("one", nil, "Other words.")}, "two")
 	rows := func() string {
-		return postgrestest.Value(t, address, "select (select count(*) from sidenote.documents) || ' ' || (select count(*) from sidenote.chunks) || ' ' || (select count(*) from sidenote.document_terms) || ' ' || (select count(*) from sidenote.terms)")
+		return enginetest.Value(t, address, "select (select count(*) from sidenote.documents) || ' ' || (select count(*) from sidenote.chunks) || ' ' || (select count(*) from sidenote.document_terms) || ' ' || (select count(*) from sidenote.terms)")
 	}
 	if more, err := l.Clean(t.Context(), time.Hour); err != nil || more {
 		t.Fatal(more, err)
@@ -238,7 +238,7 @@ func TestAcquireAfterBaseWasCreatedAgain(t *testing.T) {
 	if err := acquire(t, s, "a").Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	postgrestest.Exec(t, address, "select sidenote.drop_base('a')")
+	enginetest.Exec(t, address, "select sidenote.drop_base('a')")
 	if _, err := s.Acquire(t.Context(), "a", "me", time.Minute); !errors.Is(err, engine.ErrNoBase) {
 		t.Errorf("after it was dropped: %v", err)
 	}
@@ -246,7 +246,7 @@ func TestAcquireAfterBaseWasCreatedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	acquire(t, s, "a")
-	postgrestest.Exec(t, address, "select sidenote.drop_base('a'); select sidenote.create_base('a')")
+	enginetest.Exec(t, address, "select sidenote.drop_base('a'); select sidenote.create_base('a')")
 	if _, err := s.Acquire(t.Context(), "a", "me", time.Minute); err != nil {
 		t.Errorf("after it was created again: %v", err)
 	}

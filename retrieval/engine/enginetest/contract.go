@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -699,13 +698,4 @@ func Filters() []string {
 		and("and", one("eq", "audience", "staff"), one("gte", "number", 10)),
 		and("or", one("eq", "audience", "board"), one("eq", "final", true)),
 		and("and", and("or", one("eq", "tags", "room-1"), one("eq", "tags", "room-2")), one("ne", "final", true), one("lt", "number", 40)))
-}
-
-// Collection opens a test collection, see package eval; it skips where there is none.
-func Collection(t *testing.T, dir string) string {
-	t.Helper()
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no test collection: %v", err)
-	}
-	return dir
 }

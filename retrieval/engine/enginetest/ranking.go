@@ -10,6 +10,15 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 )
 
+// Collections returns the names of test collections: all of them, or where tests are short one of some
+// hundred documents.
+func Collections() []string {
+	if testing.Short() {
+		return []string{"cranfield"}
+	}
+	return []string{"cranfield", "drcd", "scifact"}
+}
+
 // Ranking compares nDCG@10 of a test collection with that of an embedded base, by words: it may be
 // worse by at most most. It asks every step-th question. It skips if the folder of the collection does
 // not exist.

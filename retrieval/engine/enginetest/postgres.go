@@ -1,16 +1,9 @@
-// Package postgrestest gives tests a real Postgres with pgvector, started by deploy/engines.sh.
-//
-// Its functions end the test when they fail, so they must be called in the test's own goroutine.
-// Without python3 and pip tests are skipped; in CI they fail.
-package postgrestest
+package enginetest
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -25,28 +18,28 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// limit bounds each step; a server starts in 2 s, and is downloaded once.
+// limit bounds each step; a server starts in 2 s.
 const limit = 2 * time.Minute
 
-// shared starts the server of all tests of a binary, unless $SIDENOTE_TEST_POSTGRES is the URL of
-// one. The script stops it when the test process ends, however it ends: it keeps the Server, and so
-// the standard input of the script, until then.
-var shared = sync.OnceValues(func() (*Server, error) {
+// sharedPostgres starts the server of all tests of a binary, unless $SIDENOTE_TEST_POSTGRES is the URL
+// of one.
+var sharedPostgres = sync.OnceValues(func() (*process, error) {
 	if address := os.Getenv("SIDENOTE_TEST_POSTGRES"); address != "" {
-		return &Server{URL: address}, nil
+		return &process{url: address}, nil
 	}
-	return run()
+	return runEngine("postgres")
 })
 
-// Database returns the URL of a new database, with a superuser, in a server that the tests of a
-// binary share. It is dropped when the test ends.
+// Database returns the URL of a new database, with a superuser, in a Postgres with pgvector that the
+// tests of a binary share. It is dropped when the test ends. Where there is no Postgres the test is
+// skipped, but fails if $CI is set.
 func Database(t testing.TB) string {
 	t.Helper()
-	s, err := shared()
+	s, err := sharedPostgres()
 	if err != nil {
 		missing(t, err)
 	}
-	return newDatabase(t, s.URL)
+	return newDatabase(t, s.url)
 }
 
 // newDatabase creates a database and returns its URL.
@@ -108,91 +101,25 @@ func closeConn(conn *pgx.Conn) {
 	_ = conn.Close(ctx)
 }
 
-// A Server is a Postgres of one test, for tests that stop it.
-type Server struct {
+// A Postgres is a server of one test, for tests that stop it.
+type Postgres struct {
+	*process
 	URL string // of its main database, with a superuser
-
-	dir   string
-	cmd   *exec.Cmd
-	stdin io.Closer // ends the server
 }
 
-// Start starts a server for one test.
-func Start(t testing.TB) *Server {
+// StartPostgres starts a server for one test.
+func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
-	s, err := run()
+	p, err := runEngine("postgres")
 	if err != nil {
 		missing(t, err)
 	}
-	t.Cleanup(func() {
-		_ = s.stdin.Close()
-		_ = s.cmd.Wait() // it stops a server that may have been killed
-		_ = os.RemoveAll(s.dir)
-	})
-	return s
-}
-
-// run starts a server with a data folder of its own.
-func run() (*Server, error) {
-	script, err := scriptFile()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "postgres-of-tests-")
-	if err != nil {
-		return nil, err
-	}
-	errors, err := os.Create(filepath.Join(dir, "script.log"))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = errors.Close() }()
-	s := &Server{dir: dir, cmd: exec.Command("bash", script, "postgres", "run", dir)}
-	s.cmd.Stderr = errors
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		said, _ := os.ReadFile(errors.Name())
-		_ = s.cmd.Wait()
-		_ = os.RemoveAll(dir)
-		return nil, fmt.Errorf("no Postgres: %s", strings.TrimSpace(string(said)))
-	}
-	s.URL = strings.TrimSpace(line)
-	return s, nil
-}
-
-// scriptFile returns deploy/engines.sh of the module in which the tests run.
-func scriptFile() (string, error) {
-	dir, err := os.Getwd()
-	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		script := filepath.Join(dir, "deploy", "engines.sh")
-		if _, missing := os.Stat(script); missing == nil {
-			return script, nil
-		}
-	}
-	return "", errors.Join(err, errors.New("deploy/engines.sh is not in a folder above"))
-}
-
-// missing skips the test; in CI it fails.
-func missing(t testing.TB, err error) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal(err)
-	}
-	t.Skip(err)
+	t.Cleanup(p.end)
+	return &Postgres{p, p.url}
 }
 
 // Kill ends the server at once, as a crash does: what was committed is recovered by Restart.
-func (s *Server) Kill(t testing.TB) {
+func (s *Postgres) Kill(t testing.TB) {
 	t.Helper()
 	s.signal(t, crash)
 	s.signal(t, thaw)
@@ -210,17 +137,17 @@ func (s *Server) Kill(t testing.TB) {
 	}
 }
 
-func (s *Server) pidFile() string { return filepath.Join(s.dir, "postgres", "postmaster.pid") }
+func (s *Postgres) pidFile() string { return filepath.Join(s.dir, "postgres", "postmaster.pid") }
 
 // Stop freezes the main process of the server: connections are accepted by the system, but not by
 // the server. Processes of connections that exist continue.
-func (s *Server) Stop(t testing.TB) { s.signal(t, freeze) }
+func (s *Postgres) Stop(t testing.TB) { s.signal(t, freeze) }
 
 // Continue ends a Stop.
-func (s *Server) Continue(t testing.TB) { s.signal(t, thaw) }
+func (s *Postgres) Continue(t testing.TB) { s.signal(t, thaw) }
 
 // Restart starts the server again, on the same port, after Kill.
-func (s *Server) Restart(t testing.TB) {
+func (s *Postgres) Restart(t testing.TB) {
 	t.Helper()
 	script, err := scriptFile()
 	if err != nil {
@@ -233,7 +160,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-func (s *Server) signal(t testing.TB, signal syscall.Signal) {
+func (s *Postgres) signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	text, err := os.ReadFile(s.pidFile())
 	if errors.Is(err, os.ErrNotExist) {

@@ -1,0 +1,88 @@
+package enginetest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A process is an engine that deploy/engines.sh runs. The script stops it when its standard input is
+// closed, so also when the test process ends, however it ends: that end of the pipe must stay
+// reachable.
+type process struct {
+	url   string
+	dir   string // of its data
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+// runEngine starts an engine with a data folder of its own.
+func runEngine(name string) (*process, error) {
+	script, err := scriptFile()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", name+"-of-tests-")
+	if err != nil {
+		return nil, err
+	}
+	said, err := os.Create(filepath.Join(dir, "script.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = said.Close() }()
+	p := &process{dir: dir, cmd: exec.Command("bash", script, name, "run", dir)}
+	p.cmd.Stderr = said
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		why, _ := os.ReadFile(said.Name())
+		p.end()
+		return nil, fmt.Errorf("no %s for tests: %s", name, strings.TrimSpace(string(why)))
+	}
+	p.url = strings.TrimSpace(line)
+	return p, nil
+}
+
+// end stops the engine and removes its data.
+func (p *process) end() {
+	_ = p.stdin.Close()
+	_ = p.cmd.Wait() // it stops an engine that may have been killed
+	_ = os.RemoveAll(p.dir)
+}
+
+// scriptFile returns deploy/engines.sh of the module in which the tests run.
+func scriptFile() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		script := filepath.Join(dir, "deploy", "engines.sh")
+		if _, missing := os.Stat(script); missing == nil {
+			return script, nil
+		}
+	}
+	return "", errors.Join(err, errors.New("deploy/engines.sh is not in a folder above"))
+}
+
+// missing skips the test; in CI it fails.
+func missing(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
