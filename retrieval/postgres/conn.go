@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"slices"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -28,6 +31,8 @@ const (
 	defaultConns = 8
 	idleTime     = 5 * time.Minute
 	lifetime     = time.Hour
+	// readBuffer is for the 100 to 500 kB of an answer, which pgx reads in pieces of 8 kB.
+	readBuffer = 64 << 10
 )
 
 // poolConfig returns the configuration of the pool. Environment variables such as PGHOST, which pgx
@@ -63,6 +68,9 @@ func poolConfig(c *engine.Connection) (*pgxpool.Config, error) {
 	conn.RuntimeParams = map[string]string{"application_name": "sidenote"}
 	conn.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn.StatementCacheCapacity, conn.DescriptionCacheCapacity = 0, 0
+	conn.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		return pgproto3.NewFrontend(bufio.NewReaderSize(r, readBuffer), w)
+	}
 	if c.Dial != nil {
 		conn.DialFunc = c.Dial
 		// Dial resolves names.

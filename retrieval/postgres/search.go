@@ -73,7 +73,10 @@ func (s *Server) search(ctx context.Context, q *engine.Search) (*engine.Found, e
 }
 
 func newFound(q *engine.Search) *engine.Found {
-	found := &engine.Found{States: zeroStates(q.Bases), Counts: make([][]engine.TermCount, len(q.Terms))}
+	found := &engine.Found{
+		States: zeroStates(q.Bases), Counts: make([][]engine.TermCount, len(q.Terms)),
+		Candidates: make([]engine.Candidate, 0, 2*q.Depth),
+	}
 	for i, term := range q.Terms {
 		found.Counts[i] = make([]engine.TermCount, len(q.Bases))
 		for j := range found.Counts[i] {

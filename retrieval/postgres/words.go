@@ -49,9 +49,9 @@ func score(n int) string {
 }
 
 // lexeme returns a term as a part of a tsquery or tsvector.
-func lexeme(term string) string {
-	return "'" + strings.NewReplacer("'", "''", `\`, `\\`, "\x00", "").Replace(term) + "'"
-}
+func lexeme(term string) string { return "'" + lexemeEscapes.Replace(term) + "'" }
+
+var lexemeEscapes = strings.NewReplacer("'", "''", `\`, `\\`, "\x00", "")
 
 // wordParts find the best chunks by words. A chunk without one of the rarest terms is rarely among
 // the best, so only those with one are ranked, by all terms. If these terms are so rare that there
