@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/postgres"
 )
@@ -199,4 +202,57 @@ func plain(b *testing.B, conn *pgx.Conn, q *engine.Search) {
 		where base = 1 and words @@ q order by 2 desc limit 100`, strings.Join(words, " | "))
 	scan(`select body, (embedding::halfvec(384) <=> $1::real[]::halfvec(384))::float8 from sidenote.chunks
 		where base = 1 and dimensions = 384 order by embedding::halfvec(384) <=> $1::real[]::halfvec(384) limit 100`, q.Vector)
+}
+
+// BenchmarkStates reads the states of eight bases and of a table of 100,000 rows, as each Sidenote
+// does every second. server-µs/op is the processor time of the server's process, where the system
+// tells it.
+func BenchmarkStates(b *testing.B) {
+	s, address := newBase(b)
+	var bases []string
+	for i := range 8 {
+		bases = append(bases, fmt.Sprint("base", i))
+		if err := s.Init(b.Context(), bases[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	enginetest.Exec(b, address, `create table docs (id int primary key, body text, changed timestamptz);
+		insert into docs select i, 'Text number ' || i || repeat(' and so on', 50), now() from generate_series(1, 100000) i;
+		create index on docs (changed); analyze docs`)
+	own := func(o *postgres.Options) { o.Most = 1 }
+	table := func(o *postgres.Options) {
+		o.Most = 1
+		o.Mappings = map[string]engine.Mapping{"docs": {Table: "docs", ID: "id", Text: "body", Language: "english", Generation: "changed"}}
+	}
+	run := func(name string, change func(*postgres.Options), bases ...string) {
+		b.Run(name, func(b *testing.B) {
+			enginetest.Exec(b, address, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'sidenote'")
+			s := open(b, address, change)
+			read := func() {
+				if _, err := s.States(b.Context(), bases); err != nil {
+					b.Fatal(err)
+				}
+			}
+			read()
+			pid := enginetest.Value(b, address, "select max(pid) from pg_stat_activity where datname = current_database() and application_name = 'sidenote'")
+			before := ranFor(pid)
+			for b.Loop() {
+				read()
+			}
+			b.ReportMetric(float64((ranFor(pid)-before).Microseconds())/float64(b.N), "server-µs/op")
+		})
+	}
+	run("own", own, bases...)
+	run("table", table, "docs")
+}
+
+// ranFor returns the processor time of a process of this machine, 0 where it is not known.
+func ranFor(pid string) time.Duration {
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "schedstat"))
+	if err != nil {
+		return 0
+	}
+	ns, _, _ := strings.Cut(string(text), " ")
+	n, _ := strconv.ParseInt(ns, 10, 64)
+	return time.Duration(n)
 }
