@@ -255,17 +255,10 @@ func oidOf(arg any) uint32 {
 // round trip. It is repeated once if the connection turns out to be dead, as after a restart of the
 // server. each must be able to begin anew: first is called before each attempt.
 func (s *Server) read(ctx context.Context, tenant string, statements []statement, first func(), each func(i int, r *row)) error {
-	all := append([]statement{
-		{sql: "begin isolation level repeatable read, read only"},
-		s.settings(ctx, tenant),
-	}, statements...)
-	for i := range all {
-		all[i].args = storable(all[i].args)
-	}
-	all = append(all, statement{sql: "commit"})
+	all, skipped := s.transaction(ctx, tenant, statements)
 	shifted := func(i int, r *row) {
-		if i >= 2 && i < len(all)-1 {
-			each(i-2, r)
+		if i -= skipped; i >= 0 && i < len(statements) {
+			each(i, r)
 		}
 	}
 	for attempt := 0; ; attempt++ {
@@ -282,6 +275,23 @@ func (s *Server) read(ctx context.Context, tenant string, statements []statement
 		}
 		s.pool.Reset() // the idle connections are as dead
 	}
+}
+
+// transaction returns statements as a transaction, and how many come before them. A pipeline of one
+// statement is a transaction with one view of the data by itself.
+func (s *Server) transaction(ctx context.Context, tenant string, statements []statement) (all []statement, before int) {
+	if len(statements) > 1 {
+		all = append(all, statement{sql: "begin isolation level repeatable read, read only"})
+	}
+	all = append(all, s.settings(ctx, tenant))
+	before = len(all)
+	for _, q := range statements {
+		all = append(all, statement{q.sql, storable(q.args)})
+	}
+	if len(statements) > 1 {
+		all = append(all, statement{sql: "commit"})
+	}
+	return all, before
 }
 
 // storable returns parameters whose texts Postgres takes: it refuses NUL and invalid UTF-8, which
@@ -315,7 +325,7 @@ func (s *Server) settings(ctx context.Context, tenant string) statement {
 	q.args = append(q.args, strconv.FormatInt(remaining(ctx), 10))
 	if s.options.TenantAs != "" {
 		q.sql += ", set_config($2, $3, true)"
-		q.args = append(q.args, s.options.TenantAs, tenant)
+		q.args = append(q.args, s.options.TenantAs, storableText(tenant))
 	}
 	return q
 }

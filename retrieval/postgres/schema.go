@@ -145,28 +145,21 @@ func (s *Server) ownStates(ctx context.Context, bases []string) ([]engine.State,
 		index[base] = append(index[base], i)
 	}
 	var states []engine.State
-	var vectors extension
 	readableBy := 0
-	err := s.read(ctx, "", []statement{
-		{sql: "select readable_by from " + s.schema + ".version"},
-		{sql: extensionSQL},
-		{"select b.name, b.id, " + stateColumns + " from " + s.schema + ".bases b where b.name = any($1)", []any{bases}},
-	}, func() { states, vectors, readableBy = zeroStates(bases), extension{}, 0 }, func(i int, r *row) {
-		switch i {
-		case 0:
+	err := s.read(ctx, "", []statement{{s.stateSQL(), []any{bases}}},
+		func() { states, readableBy = zeroStates(bases), 0 }, func(_ int, r *row) {
 			readableBy = r.count()
-		case 1:
-			vectors = newExtension(r.text(), r.text())
-			s.sawVectors(vectors)
-		case 2:
+			s.sawVectors(newExtension(r.text(), r.text()))
 			name := r.text()
+			if index[name] == nil {
+				return // none of the bases exists
+			}
 			s.learn(name, r.count())
 			state := s.readState(name, r)
 			for _, i := range index[name] {
 				states[i] = state
 			}
-		}
-	})
+		})
 	if isMissing(err) {
 		return zeroStates(bases), nil
 	}
@@ -176,9 +169,16 @@ func (s *Server) ownStates(ctx context.Context, bases []string) ([]engine.State,
 	return states, err
 }
 
+// stateSQL reads readable_by, the columns of extensionSQL, and the bases with some names: a row for
+// each, or one without a name. It is read every second by every Sidenote, so it is one statement.
+func (s *Server) stateSQL() string {
+	return "select (select max(readable_by) from " + s.schema + ".version), e.*, b.name, b.id, " + stateColumns +
+		" from (" + extensionSQL + ") e left join " + s.schema + ".bases b on b.name = any($1)"
+}
+
 // extensionSQL reads the schema and the version of pgvector, both "" if there is none.
-const extensionSQL = `select coalesce(quote_ident(n.nspname), ''), coalesce(e.extversion, '') from (select) one
-	left join pg_extension e on e.extname = 'vector' left join pg_namespace n on n.oid = e.extnamespace`
+const extensionSQL = `select coalesce(e.extnamespace::regnamespace::text, ''), coalesce(e.extversion, '') from (select) one
+	left join pg_extension e on e.extname = 'vector'`
 
 func zeroStates(bases []string) []engine.State {
 	states := make([]engine.State, len(bases))
