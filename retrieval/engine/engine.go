@@ -153,6 +153,17 @@ func (e *Engine) Trouble() []string {
 	return lines
 }
 
+// A remarker reports what people may want to know although all works, such as rows that it skips.
+type remarker interface{ Remarks() []string }
+
+// Remarks returns what people may want to know although all works, a line each.
+func (e *Engine) Remarks() []string {
+	if r, ok := e.options.Server.(remarker); ok {
+		return r.Remarks()
+	}
+	return nil
+}
+
 // call makes a call within the limits, and records its outcome.
 func (e *Engine) call(ctx context.Context, call func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, e.options.Timeout)
@@ -197,6 +208,9 @@ func (b *Base) FirstRead() <-chan struct{} { return b.engine.first }
 
 // Trouble returns what does not work at present, a line each; nil if all is well.
 func (b *Base) Trouble() []string { return b.engine.Trouble() }
+
+// Remarks returns what people may want to know although all works, a line each.
+func (b *Base) Remarks() []string { return b.engine.Remarks() }
 
 // Answered reports whether the Server has ever answered.
 func (b *Base) Answered() bool { return b.engine.Answered() }

@@ -104,7 +104,9 @@ type TermCount struct {
 
 // Found is the answer to a Search.
 type Found struct {
-	States []State // of the bases, in the order of Search.Bases, at the time of the search
+	// States are those of the bases, in the order of Search.Bases, at the time of the search; of a
+	// Mapping the one that was last read.
+	States []State
 	// Counts are the statistics of the terms by base: Counts[i][j] is about Search.Terms[i] in
 	// Search.Bases[j], over the whole base whatever the filter. nil with a Mapping.
 	Counts [][]TermCount

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,48 +37,103 @@ func (s *Server) readTable(ctx context.Context, m *mapped, tenant string, q stat
 	return err
 }
 
-// stateSQL reads what a state is made of: the number of rows, and what changes with every change.
-// The rows of a large table are not counted, but estimated.
-func (m *mapped) stateSQL(found *shape) statement {
-	count := "(select count(*) from " + found.table + " t where " + m.usable(found) + ")"
-	if !found.view && found.rows > mostWithoutIndex {
-		count = "(select greatest(0, reltuples)::bigint from pg_class where oid = to_regclass($1))"
-	}
-	changes := "floor(extract(epoch from now()) / $2::float8)::text"
+// A tableCount is what was last counted of a mapped table.
+type tableCount struct {
+	when         string // the period and the changes when it was counted
+	usable, rows int
+}
+
+// isLarge reports whether counting the rows of a table takes too long.
+func (found *shape) isLarge() bool { return !found.view && found.rows > mostWithoutIndex }
+
+// changesSQL reads the period, which ends after a TTL, and what changes with every change of a table.
+// Both come from the server: clients with other clocks have the same state.
+func (m *mapped) changesSQL(found *shape) statement {
 	ttl := m.TTL
-	if m.Generation != "" { // of rows that are hidden from everybody but tenants nothing is known
-		changes = "coalesce((select max(t." + quoteName(m.Generation) + ")::text from " + found.table + " t), " + changes + ")"
-	}
 	if ttl <= 0 {
 		ttl = defaultTTL
 	}
-	return statement{"select " + count + ", coalesce(" + changes + ", ''), $1 <> ''", []any{m.Table, ttl.Seconds()}}
+	changes := "''"
+	if m.Generation != "" { // of rows that are hidden from everybody but tenants nothing is known
+		changes = "(select max(t." + quoteName(m.Generation) + ")::text from " + found.table + " t)"
+	}
+	return statement{"select floor(extract(epoch from now()) / $1::float8)::text, " + changes, []any{ttl.Seconds()}}
 }
 
-// readState reads the result of stateSQL.
-func (m *mapped) readState(r *row, vectors extension) engine.State {
-	state := engine.State{Base: m.base}
-	rows := r.count()
-	changes := r.text()
-	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %d %q", m.Table, rows, changes)))
+// countSQL counts the rows that can be found, and all rows. Those of a large table are estimated.
+func (m *mapped) countSQL(found *shape) statement {
+	if found.isLarge() {
+		return statement{"select n, n from (select greatest(0, reltuples)::bigint as n from pg_class where oid = to_regclass($1)) c", []any{m.Table}}
+	}
+	return statement{sql: "select count(*) filter (where " + m.usable(found) + "), count(*) from " + found.table + " t"}
+}
+
+// tableState returns the state of a mapped table. If a column shows its changes, its rows are counted
+// when that changes and once a period, else each time.
+func (s *Server) tableState(ctx context.Context, base string) (state engine.State, err error) {
+	m := s.tables[base]
+	found, err := s.shapeOf(ctx, m)
+	if err != nil {
+		return state, err
+	}
+	period, changes := "", ""
+	err = s.readTable(ctx, m, "", m.changesSQL(found), func() {}, func(r *row) { period, changes = r.text(), r.text() })
+	if err != nil {
+		return state, err
+	}
+	n, _ := m.last()
+	if when := period + " " + changes; m.Generation == "" || n.when != when {
+		err = s.readTable(ctx, m, "", m.countSQL(found), func() {}, func(r *row) { n = tableCount{when, r.count(), r.count()} })
+		if err != nil {
+			return state, err
+		}
+		if !found.isLarge() {
+			s.noteRows(m, found, n.rows-n.usable, n.rows)
+		}
+	}
+	state = m.stateOf(n, cmp.Or(changes, period), s.pgvector())
+	m.keep(n, state)
+	return state, nil
+}
+
+// last returns what was last counted, and the state that was last read.
+func (m *mapped) last() (tableCount, engine.State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.count, m.state
+}
+
+func (m *mapped) keep(n tableCount, state engine.State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.count, m.state = n, state
+}
+
+// stateOf returns the state of a table.
+func (m *mapped) stateOf(n tableCount, changes string, vectors extension) engine.State {
+	state := engine.State{Base: m.base, Documents: n.usable, Chunks: n.usable}
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %d %q", m.Table, n.usable, changes)))
 	state.Generation = hex.EncodeToString(sum[:16])
-	state.Documents, state.Chunks = rows, rows
 	if m.Vector != "" && vectors.schema != "" {
-		state.Embedded, state.Space, state.Dimensions = rows, m.Space, m.Dimensions
+		state.Embedded, state.Space, state.Dimensions = n.usable, m.Space, m.Dimensions
 	}
 	return state
 }
 
-// tableState returns the state of a mapped table.
-func (s *Server) tableState(ctx context.Context, base string) (engine.State, error) {
-	m := s.tables[base]
-	found, err := s.shapeOf(ctx, m)
-	if err != nil {
-		return engine.State{}, err
+// noteRows notes how many rows of a table cannot be found. It is no trouble if others can.
+func (s *Server) noteRows(m *mapped, found *shape, bad, all int) {
+	message := ""
+	if bad > 0 {
+		message = fmt.Sprintf("base %q: %d of %d rows of %s are not searched, as they have no id, no text, or attributes that are no JSON object", m.base, bad, all, found.table)
 	}
-	var state engine.State
-	err = s.readTable(ctx, m, "", m.stateSQL(found), func() {}, func(r *row) { state = m.readState(r, s.pgvector()) })
-	return state, err
+	about := "rows of " + m.base
+	if bad < all {
+		s.note(about, "")
+		s.remark(about, message)
+		return
+	}
+	s.remark(about, "")
+	s.note(about, message)
 }
 
 // A tableSearch builds the statements of a search in a mapped table.
@@ -101,16 +157,19 @@ func (s *Server) searchTable(ctx context.Context, q *engine.Search) (*engine.Fou
 		return nil, err
 	}
 	b := &tableSearch{searchSQL: newSearchSQL(s, nil, q), m: m, found: shape}
+	_, state := m.last()
+	if state.Generation == "" {
+		if state, err = s.tableState(ctx, m.base); err != nil {
+			return nil, err
+		}
+	}
 	var found *engine.Found
 	merged := map[string]int{}
-	err = s.read(ctx, q.Tenant, []statement{b.settings(), m.stateSQL(shape), b.candidates()}, func() {
-		found = &engine.Found{}
+	err = s.read(ctx, q.Tenant, []statement{b.settings(), b.candidates()}, func() {
+		found = &engine.Found{States: []engine.State{state}}
 		clear(merged)
 	}, func(i int, r *row) {
-		switch i {
-		case 1:
-			found.States = []engine.State{m.readState(r, b.vectors)}
-		case 2:
+		if i == 1 {
 			merge(found, merged, r)
 		}
 	})
@@ -335,7 +394,7 @@ func (s *Server) hidden(m *mapped, found *shape, rows int) string {
 }
 
 // tableSample returns about n rows. Of a large table it reads some pages, always the same ones as
-// long as nothing is written. It also notes how many of the rows cannot be found.
+// long as nothing is written. It also notes how many of its rows cannot be found.
 func (s *Server) tableSample(ctx context.Context, base string, n int) ([]engine.Chunk, error) {
 	m := s.tables[base]
 	found, err := s.shapeOf(ctx, m)
@@ -345,7 +404,7 @@ func (s *Server) tableSample(ctx context.Context, base string, n int) ([]engine.
 	b := &tableSearch{searchSQL: newSearchSQL(s, nil, &engine.Search{}), m: m, found: found}
 	b.attrs = m.attributes(found, &b.args)
 	pages := ""
-	if !found.view && found.rows > mostWithoutIndex {
+	if found.isLarge() {
 		pages = " tablesample system (" + strconv.FormatFloat(min(100, 200*float64(n)/found.rows+.01), 'f', 4, 64) + ") repeatable (1)"
 	}
 	vector := "null::real[]"
@@ -366,11 +425,10 @@ func (s *Server) tableSample(ctx context.Context, base string, n int) ([]engine.
 		}
 	})
 	if err == nil {
-		message := s.hidden(m, found, all)
-		if bad > 0 {
-			message = fmt.Sprintf("base %q: %d of %d rows of %s are not searched, as they have no text or attributes that are no JSON object", base, bad, all, found.table)
+		s.note("sample of "+base, s.hidden(m, found, all))
+		if found.isLarge() {
+			s.noteRows(m, found, bad, all)
 		}
-		s.note("rows of "+base, message)
 	}
 	return chunks, err
 }

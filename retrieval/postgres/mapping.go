@@ -25,7 +25,9 @@ type mapped struct {
 	base string
 
 	mu    sync.Mutex
-	shape *shape // nil until it was seen
+	shape *shape       // nil until it was seen
+	count tableCount   // the last one
+	state engine.State // that was last read
 }
 
 // A shape is what the database says about a mapped table.
@@ -103,7 +105,7 @@ func (s *Server) Check(ctx context.Context) error {
 func (m *mapped) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.shape = nil
+	m.shape, m.count, m.state = nil, tableCount{}, engine.State{}
 }
 
 // shapeOf returns the shape of a table, which must be as its Mapping says.
@@ -202,7 +204,7 @@ func (m *mapped) checkVector(found *shape, vectors extension) error {
 
 // checkIndexes returns an error for a large table without an index that every search needs.
 func (m *mapped) checkIndexes(found *shape, vectors extension) error {
-	if found.view || found.rows <= mostWithoutIndex {
+	if !found.isLarge() {
 		return nil
 	}
 	missing := func(what, index string) error {

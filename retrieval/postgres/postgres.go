@@ -37,6 +37,7 @@ type Server struct {
 	lacks   string             // what pgvector lacks for searches by vector, for people; "" if nothing
 	known   bool               // vectors is known
 	trouble map[string]string  // messages for people, by base or table
+	remarks map[string]string  // about what is as it should be
 	tables  map[string]*mapped // by base, of Mappings
 }
 
@@ -61,7 +62,7 @@ func Open(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, schema: quoteName(o.Namespace), ids: map[string]int{}, trouble: map[string]string{}, tables: map[string]*mapped{}}
+	s := &Server{options: o, schema: quoteName(o.Namespace), ids: map[string]int{}, trouble: map[string]string{}, remarks: map[string]string{}, tables: map[string]*mapped{}}
 	for base, m := range o.Mappings {
 		t, err := newMapped(base, m)
 		if err != nil {
@@ -96,21 +97,34 @@ func (s *Server) Close() error {
 }
 
 // Trouble returns what does not work as it should, for people: a missing extension, a missing
-// index, rows that cannot be read. It is sorted.
+// index, a table of which no row can be read. It is sorted.
 func (s *Server) Trouble() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return sortedValues(s.trouble)
 }
 
-// note sets the message about something; "" removes it.
-func (s *Server) note(about, message string) {
+// Remarks returns what people may want to know although all works: rows that are skipped. It is
+// sorted.
+func (s *Server) Remarks() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sortedValues(s.remarks)
+}
+
+// note sets the trouble with something; "" removes it.
+func (s *Server) note(about, message string) { s.set(s.trouble, about, message) }
+
+// remark sets the remark about something; "" removes it.
+func (s *Server) remark(about, message string) { s.set(s.remarks, about, message) }
+
+func (s *Server) set(messages map[string]string, about, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if message == "" {
-		delete(s.trouble, about)
+		delete(messages, about)
 	} else {
-		s.trouble[about] = message
+		messages[about] = message
 	}
 }
 

@@ -163,12 +163,16 @@ func (m *manager) elsewhere(b explain.Base) explain.Base {
 	return b
 }
 
-// troubled returns the status of a base elsewhere, and what does not work. A base in an engine may
-// answer without all that it could do, as without an index.
+// troubled returns the status of a base elsewhere, and what does not work or is skipped. A base in an
+// engine may answer without all that it could do, as without an index.
 func troubled(store remoteBase, status explain.Status) (explain.Status, string) {
 	why := store.Trouble()
-	if e, ok := store.(*engine.Base); len(why) > 0 && !(ok && e.Answers()) {
+	e, ok := store.(*engine.Base)
+	if len(why) > 0 && !(ok && e.Answers()) {
 		status = explain.StatusFailed
+	}
+	if ok {
+		why = append(why, e.Remarks()...)
 	}
 	return status, strings.Join(why, "; ")
 }

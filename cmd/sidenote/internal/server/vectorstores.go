@@ -73,6 +73,9 @@ func (b *Bases) whereIs(name config.Name) string {
 		if base := b.catalogue.inEngine(string(name)); base != nil && base.State().Generation != "" {
 			s := base.State()
 			text += fmt.Sprintf(": %s, %s", terminal.Plural(s.Documents, "document"), terminal.Plural(s.Chunks, "chunk"))
+			for _, remark := range base.Remarks() {
+				text += "; " + remark
+			}
 		}
 		return text
 	}
