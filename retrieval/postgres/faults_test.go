@@ -7,9 +7,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -169,51 +166,7 @@ func TestSeveralAddresses(t *testing.T) {
 // Everything works through PgBouncer in transaction mode, where the next transaction of a
 // connection may run in another session of the server.
 func TestPgBouncer(t *testing.T) {
-	bouncer, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("pgbouncer is missing; it is in Debian's package pgbouncer")
-		}
-		t.Skip("pgbouncer is missing; it is in Debian's package pgbouncer")
-	}
-	address := enginetest.Database(t)
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	_ = ln.Close()
-	dir, err := os.MkdirTemp("", "pgbouncer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	config := fmt.Sprintf("[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port=%d\nunix_socket_dir=\nauth_type=any\npool_mode=transaction\ndefault_pool_size=2\n",
-		u.Hostname(), u.Port(), port)
-	config = strings.Replace(config, "* = ", "* = user=postgres ", 1)
-	file := filepath.Join(dir, "pgbouncer.ini")
-	if err := errors.Join(os.WriteFile(file, []byte(config), 0o644), os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{file}
-	if os.Getuid() == 0 {
-		args = append([]string{"--user", "nobody"}, args...)
-	}
-	cmd := exec.Command(bouncer, args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	u.Host = fmt.Sprintf("127.0.0.1:%d", port)
-	awaitPort(t, u.Host)
-	s := open(t, u.String(), nil)
+	s := open(t, enginetest.PgBouncer(t, enginetest.Database(t), ""), nil)
 	if err := s.Init(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -232,23 +185,6 @@ func TestPgBouncer(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-func awaitPort(t *testing.T, address string) {
-	t.Helper()
-	tick, end := time.NewTicker(5*time.Millisecond), time.After(time.Minute)
-	defer tick.Stop()
-	for {
-		if conn, err := net.Dial("tcp", address); err == nil {
-			_ = conn.Close()
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("%s does not answer", address)
-		}
-	}
 }
 
 // An address that accepts connections and never answers does not keep the others from being tried.
