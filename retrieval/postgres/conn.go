@@ -271,7 +271,7 @@ func (s *Server) read(ctx context.Context, tenant string, statements []statement
 		dead := err != nil && c.conn.Conn().IsClosed()
 		c.release(ctx)
 		if err == nil || attempt == 1 || !dead || ctx.Err() != nil {
-			return s.failure(ctx, err)
+			return needs("select, and usage of the schema", s.failure(ctx, err))
 		}
 		s.pool.Reset() // the idle connections are as dead
 	}
@@ -334,6 +334,7 @@ func (s *Server) settings(ctx context.Context, tenant string) statement {
 // https://www.postgresql.org/docs/current/errcodes-appendix.html.
 const (
 	codeDenied        = "42501"
+	codeReadOnly      = "25006"
 	codeNoTable       = "42P01"
 	codeNoSchema      = "3F000"
 	codeNoFunction    = "42883"
@@ -357,6 +358,8 @@ func (s *Server) failure(ctx context.Context, err error) error {
 			return fmt.Errorf("postgres: %w: %w", engine.ErrLogin, err)
 		case codeDenied:
 			return fmt.Errorf("postgres: %w: %w", engine.ErrDenied, err)
+		case codeReadOnly:
+			return fmt.Errorf("postgres: the server takes no writes, as a standby: %w", err)
 		case codeCanceled:
 			if ctx.Err() == nil && remaining(ctx) <= 1 {
 				return fmt.Errorf("postgres: %w: %w", context.DeadlineExceeded, err)
@@ -371,6 +374,20 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("postgres: %w", err)
+}
+
+// needs adds to an error about a permission which rights the call needs.
+func needs(rights string, err error) error {
+	if !isDenied(err) {
+		return err
+	}
+	return fmt.Errorf("%w; the role needs %s", err, rights)
+}
+
+// isReadOnly reports whether an error says that the server takes no writes.
+func isReadOnly(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == codeReadOnly
 }
 
 // isMissing reports whether an error says that a table or a schema does not exist.

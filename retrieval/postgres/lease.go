@@ -106,7 +106,10 @@ func (s *Server) write(ctx context.Context, do func(c *session) error) error {
 	if errors.Is(err, engine.ErrLeaseLost) {
 		return err
 	}
-	return s.failure(ctx, err)
+	if isReadOnly(err) {
+		s.pool.Reset() // the next connections may reach an address that takes writes
+	}
+	return needs("select, insert, update and delete, and usage of the schema and its sequences", s.failure(ctx, err))
 }
 
 // begin begins a transaction. A connection that is dead, as after a restart of the server, is

@@ -147,7 +147,13 @@ func (s *Postgres) Stop(t testing.TB) { s.signal(t, freeze) }
 func (s *Postgres) Continue(t testing.TB) { s.signal(t, thaw) }
 
 // Restart starts the server again, on the same port, after Kill.
-func (s *Postgres) Restart(t testing.TB) {
+func (s *Postgres) Restart(t testing.TB) { s.restart(t, "unlimited") }
+
+// RestartFull is Restart of a server that cannot write beyond some kilobytes in a file, as if its disk
+// was full.
+func (s *Postgres) RestartFull(t testing.TB, kilobytes int) { s.restart(t, strconv.Itoa(kilobytes)) }
+
+func (s *Postgres) restart(t testing.TB, most string) {
 	t.Helper()
 	script, err := scriptFile()
 	if err != nil {
@@ -155,26 +161,47 @@ func (s *Postgres) Restart(t testing.TB) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "bash", script, "postgres", "start", s.dir).CombinedOutput(); err != nil {
+	const start = `ulimit -S -f "$1" && exec bash "$2" postgres start "$3"`
+	if out, err := exec.CommandContext(ctx, "bash", "-c", start, "bash", most, script, s.dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
 
+// Authenticate restarts the server, which then asks all users but postgres for their passwords.
+func (s *Postgres) Authenticate(t testing.TB) {
+	t.Helper()
+	s.Kill(t)
+	const rules = "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+	if err := os.WriteFile(filepath.Join(s.dir, "postgres", "pg_hba.conf"), []byte(rules), 0o600); err != nil { // the owner stays
+		t.Fatal(err)
+	}
+	s.Restart(t)
+}
+
 func (s *Postgres) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	pid, ok := s.pid(t)
+	if !ok {
+		return // it has ended
+	}
+	if err := send(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pid returns the main process of the server; ok is false if it has ended.
+func (s *Postgres) pid(t testing.TB) (pid int, ok bool) {
 	t.Helper()
 	text, err := os.ReadFile(s.pidFile())
 	if errors.Is(err, os.ErrNotExist) {
-		return // it has ended
+		return 0, false
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
-	pid, err := strconv.Atoi(first)
-	if err != nil {
+	if pid, err = strconv.Atoi(first); err != nil {
 		t.Fatal(err)
 	}
-	if err := send(pid, signal); err != nil {
-		t.Fatal(err)
-	}
+	return pid, true
 }
