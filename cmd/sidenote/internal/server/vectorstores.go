@@ -130,7 +130,7 @@ func (b *Bases) RefreshEngines(ctx context.Context, ids []string) {
 // storeProblems lists the problems of a base elsewhere.
 func (b *Bases) storeProblems(id string) []string {
 	lines := slices.Clone(b.stores[id].Trouble())
-	if x := b.writers[id]; x != nil && len(lines) == 0 {
+	if x := b.writers[id]; x != nil && b.InEngine(id).Answers() { // else both say the same
 		if why := x.status().problem(); why != "" {
 			lines = append(lines, ofBase(id, why))
 		}
