@@ -61,6 +61,9 @@ func acquire(t testing.TB, s *postgres.Server, base string) engine.Lease {
 
 // document returns a document with a chunk for each text.
 func document(id string, attributes map[string]any, texts ...string) engine.Document {
+	if attributes == nil {
+		attributes = map[string]any{}
+	}
 	text, err := json.Marshal(attributes)
 	if err != nil {
 		panic(err)

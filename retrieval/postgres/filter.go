@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -126,6 +127,9 @@ func escape(s string) string {
 func filterable(attributes string) (string, error) {
 	if attributes == "" {
 		return "{}", nil
+	}
+	if attributes[0] != '{' || !json.Valid([]byte(attributes)) {
+		return "", errors.New("they are no JSON object")
 	}
 	if !strings.Contains(attributes, `\u000`) {
 		return attributes, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -250,4 +251,28 @@ func TestAcquireAfterBaseWasCreatedAgain(t *testing.T) {
 	if _, err := s.Acquire(t.Context(), "a", "me", time.Minute); err != nil {
 		t.Errorf("after it was created again: %v", err)
 	}
+}
+
+// A document that contradicts itself is named, and nothing of its batch is written.
+func TestPutRefusesDocuments(t *testing.T) {
+	s, address := newBase(t, "a")
+	l := acquire(t, s, "a")
+	r := rand.New(rand.NewPCG(1, 2))
+	for want, change := range map[string]func(*engine.Document){
+		`document "bad": the vector of chunk 1 has 5 dimensions, another 4`: func(d *engine.Document) { d.Chunks[1].Vector = unit(r, 5) },
+		`document "bad" has words of 1 chunks, but 2 chunks`:                func(d *engine.Document) { d.Words = d.Words[:1] },
+		`attributes of document "bad": they are no JSON object`:             func(d *engine.Document) { d.Attributes = `{"audience": staff}` },
+		`attributes of document "bad": they are no JSON`:                    func(d *engine.Document) { d.Attributes = `["staff"]` },
+	} {
+		bad := document("bad", nil, "One text.", "Another text.")
+		embed(&bad, func(int) []float32 { return unit(r, 4) })
+		change(&bad)
+		if err := l.Put(t.Context(), []engine.Document{document("good", nil, "Some text."), bad}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if got := rows(t, address); got != "0 documents, 0 chunks, 0 of terms" {
+		t.Errorf("there are %s", got)
+	}
+	write(t, l, "aa", "", []engine.Document{document("good", nil, "Some text.")})
 }
