@@ -217,3 +217,33 @@ func TestSchemaWithHyphen(t *testing.T) {
 		t.Errorf("found %+v", found.Candidates)
 	}
 }
+
+// A query ends on the server by the deadline of its call, as nobody cancels it.
+func TestQueriesEndOnTheServer(t *testing.T) {
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, "create view slow as select '1' as id, 'Some text' || pg_sleep(600) as body")
+	s := openTable(t, address, engine.Mapping{Table: "slow", ID: "id", Text: "body", Language: "english"})
+	if err := s.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]func(ctx context.Context) error{
+		"states": func(ctx context.Context) error { _, err := s.States(ctx, []string{"wiki"}); return err },
+		"sample": func(ctx context.Context) error { _, err := s.Sample(ctx, "wiki", 9); return err },
+	}
+	for what, call := range calls {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", what, err)
+		}
+		cancel()
+		tick, end := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
+		for enginetest.Value(t, address, "select count(*) from pg_stat_activity where query like '%slow%' and pid <> pg_backend_pid() and state = 'active'") != "0" {
+			select {
+			case <-tick.C:
+			case <-end:
+				t.Fatalf("%s: the query goes on", what)
+			}
+		}
+		tick.Stop()
+	}
+}
