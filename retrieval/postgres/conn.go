@@ -271,7 +271,7 @@ func (s *Server) read(ctx context.Context, tenant string, statements []statement
 		dead := err != nil && c.conn.Conn().IsClosed()
 		c.release(ctx)
 		if err == nil || attempt == 1 || !dead || ctx.Err() != nil {
-			return needs("select, and usage of the schema", s.failure(ctx, err))
+			return needs(readRights, s.failure(ctx, err))
 		}
 		s.pool.Reset() // the idle connections are as dead
 	}
@@ -375,6 +375,9 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("postgres: %w", err)
 }
+
+// readRights are the rights that a search needs.
+const readRights = "select, and usage of the schema"
 
 // needs adds to an error about a permission which rights the call needs.
 func needs(rights string, err error) error {

@@ -145,10 +145,10 @@ func (s *Server) ownStates(ctx context.Context, bases []string) ([]engine.State,
 		index[base] = append(index[base], i)
 	}
 	var states []engine.State
-	readableBy := 0
+	readableBy, denied := 0, ""
 	err := s.read(ctx, "", []statement{{s.stateSQL(), []any{bases}}},
-		func() { states, readableBy = zeroStates(bases), 0 }, func(_ int, r *row) {
-			readableBy = r.count()
+		func() { states, readableBy, denied = zeroStates(bases), 0, "" }, func(_ int, r *row) {
+			readableBy, denied = r.count(), r.text()
 			s.sawVectors(newExtension(r.text(), r.text()))
 			name := r.text()
 			if index[name] == nil {
@@ -163,16 +163,26 @@ func (s *Server) ownStates(ctx context.Context, bases []string) ([]engine.State,
 	if isMissing(err) {
 		return zeroStates(bases), nil
 	}
-	if err == nil && readableBy > version {
-		err = schemaError(readableBy)
+	switch {
+	case err != nil:
+		return states, err
+	case readableBy > version:
+		return states, schemaError(readableBy)
+	case denied != "":
+		return states, needs(readRights, fmt.Errorf("postgres: %w: permission denied for table %s", engine.ErrDenied, denied))
 	}
-	return states, err
+	return states, nil
 }
 
-// stateSQL reads readable_by, the columns of extensionSQL, and the bases with some names: a row for
-// each, or one without a name. It is read every second by every Sidenote, so it is one statement.
+// stateSQL reads readable_by, a table that searches need and may not read, the columns of extensionSQL,
+// and the bases with some names: a row for each, or one without a name. It is read every second by
+// every Sidenote, so it is one statement.
 func (s *Server) stateSQL() string {
-	return "select (select max(readable_by) from " + s.schema + ".version), e.*, b.name, b.id, " + stateColumns +
+	var denied strings.Builder
+	for _, table := range []string{"documents", "chunks", "terms"} {
+		fmt.Fprintf(&denied, " when not has_any_column_privilege(%s, 'select') then '%s'", quoteText(s.schema+"."+table), table)
+	}
+	return "select (select max(readable_by) from " + s.schema + ".version), case" + denied.String() + " end, e.*, b.name, b.id, " + stateColumns +
 		" from (" + extensionSQL + ") e left join " + s.schema + ".bases b on b.name = any($1)"
 }
 

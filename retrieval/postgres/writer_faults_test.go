@@ -192,7 +192,10 @@ func TestRightsAreRevoked(t *testing.T) {
 	searching := func() error { _, err := writer.Search(t.Context(), q); return err }
 	check("select", "chunks", searching)
 	check("select", "bases", searching)
-	check("select", "version", func() error { _, err := writer.States(t.Context(), []string{"a"}); return err })
+	reading := func() error { _, err := writer.States(t.Context(), []string{"a"}); return err }
+	for _, table := range []string{"version", "bases", "documents", "chunks", "terms"} { // also those that only a search reads
+		check("select", table, reading)
+	}
 	putting := func() error { return l.Put(t.Context(), more, nil) }
 	check("insert", "chunks", putting)
 	check("delete", "documents", putting)
