@@ -38,7 +38,7 @@ func (d Deps) Cut(base string, doc chunk.Document) (Cut, error) {
 	doc.Name = label(cmp.Or(doc.Name, title, heading, fileTitle(doc)))
 	doc.Text = ""
 	cut := Cut{Document: doc, Chunks: chunks, Sum: sum}
-	whole := cut.indexed(0)
+	whole := index.Document{Name: cut.Name, Chunks: cut.Chunks}
 	return cut, whole.CheckSize()
 }
 

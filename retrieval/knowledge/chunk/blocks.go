@@ -27,16 +27,14 @@ type block struct {
 	leads      bool   // whether it introduces the next block, like a term before its definition
 }
 
-// newMarkdownParser returns a parser of blocks and tables. It does not parse inline markup, which
-// is not needed to find blocks.
-func newMarkdownParser() parser.Parser {
-	return parser.NewParser(
-		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
-		parser.WithParagraphTransformers(
-			util.Prioritized(extension.NewTableParagraphTransformer(), 200),
-		),
-	)
-}
+// markdownParser parses blocks and tables. It does not parse inline markup, which is not needed to
+// find blocks. Its state is in the context of each parse.
+var markdownParser = parser.NewParser(
+	parser.WithBlockParsers(parser.DefaultBlockParsers()...),
+	parser.WithParagraphTransformers(
+		util.Prioritized(extension.NewTableParagraphTransformer(), 200),
+	),
+)
 
 // markdownBlocks returns the blocks of body. ok is false if the parser failed.
 func markdownBlocks(body string) (blocks []block, ok bool) {
@@ -50,7 +48,7 @@ func markdownBlocks(body string) (blocks []block, ok bool) {
 		return nil, false
 	}
 	source := []byte(body)
-	root := newMarkdownParser().Parse(text.NewReader(source))
+	root := markdownParser.Parse(text.NewReader(source))
 	var nodes []ast.Node // by block
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
 		start, found := startOf(n)

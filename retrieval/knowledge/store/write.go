@@ -5,16 +5,22 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
 const (
 	findQuery      = selectDocument + "WHERE d.base = ? AND d.id = ?"
+	presentQuery   = "SELECT id FROM document WHERE base = ? AND id IN "
 	removeQuery    = "DELETE FROM document WHERE row = ?"
 	lastDocument   = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'document'"
 	insertDocument = "INSERT INTO document VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	insertChunk    = "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)"
 )
+
+// maxParameters is the most documents that one query names.
+const maxParameters = 512
 
 // errUnchanged ends a transaction that has nothing to write.
 var errUnchanged = errors.New("unchanged")
@@ -29,12 +35,18 @@ func (s *Store) Put(ctx context.Context, base string, docs []Document) (rows []i
 	}
 	rows = make([]int64, len(ready))
 	err = s.writeBase(ctx, "write to", base, func(c *change, b *baseRow) (err error) {
+		present, err := c.present(b, ready)
+		if err != nil {
+			return err
+		}
 		for i := range ready {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := c.drop(b, ready[i].ID); err != nil {
-				return err
+			if present[ready[i].ID] {
+				if err := c.drop(b, ready[i].ID); err != nil {
+					return err
+				}
 			}
 			if rows[i], err = c.insert(b, &ready[i]); err != nil {
 				return fmt.Errorf("document %q: %w", ready[i].ID, err)
@@ -75,6 +87,8 @@ type change struct {
 	tx     *sql.Tx
 	last   int64          // last row given to a document; 0 if not known yet
 	blocks map[int64]bool // blocks of stamps whose documents have changed
+
+	statements map[string]*sql.Stmt // prepared ones of the transaction, by text
 
 	unnamed []string // vector files that the database no longer refers to afterwards
 }
@@ -133,7 +147,41 @@ func (s *Store) writeBase(ctx context.Context, doing, base string, f func(*chang
 }
 
 // prepared returns a prepared statement for use in the transaction.
-func (c *change) prepared(query string) *sql.Stmt { return c.tx.Stmt(c.s.prepared[query]) }
+func (c *change) prepared(query string) *sql.Stmt {
+	if c.statements == nil {
+		c.statements = map[string]*sql.Stmt{}
+	}
+	if c.statements[query] == nil {
+		c.statements[query] = c.tx.Stmt(c.s.prepared[query])
+	}
+	return c.statements[query]
+}
+
+// present returns which of some documents exist, by id.
+func (c *change) present(b *baseRow, documents []row) (map[string]bool, error) {
+	present := map[string]bool{}
+	for part := range slices.Chunk(documents, maxParameters) {
+		args := []any{b.row}
+		for _, d := range part {
+			args = append(args, d.ID)
+		}
+		rows, err := c.tx.QueryContext(c.ctx, presentQuery+"("+strings.Repeat("?,", len(part)-1)+"?)", args...)
+		if err != nil {
+			return nil, err
+		}
+		ids, err := collect(rows, func(rows *sql.Rows) (id string, err error) {
+			err = rows.Scan(&id)
+			return id, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			present[id] = true
+		}
+	}
+	return present, nil
+}
 
 // drop removes a document with its chunks, if it exists.
 func (c *change) drop(b *baseRow, id string) error {
