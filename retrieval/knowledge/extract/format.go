@@ -34,6 +34,9 @@ func Formats() (all []Format) {
 	return all
 }
 
+// HoldsMany reports whether a file of a format may hold many documents.
+func HoldsMany(f Format) bool { return f == JSON || f == JSONLines }
+
 // Of returns a file's format, by its name.
 func Of(name string) Format {
 	base := strings.ToLower(path.Base(name))

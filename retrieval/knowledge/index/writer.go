@@ -11,10 +11,14 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// maxBytes limits the text of one segment; titles count as often as they are indexed. 64 MB are
-// about 50,000 chunks. It also limits the memory for making a segment. A bm25.Builder is rarely
-// full before.
-const maxBytes = 64 << 20
+// Limits for the text of one segment; titles count as often as they are indexed.
+const (
+	// fullBytes is when a segment is emitted: 16 MB are some 15,000 chunks of prose, and making it
+	// takes a hundred MB. A bm25.Builder is rarely full before.
+	fullBytes = 16 << 20
+	// maxBytes limits a segment of a single document.
+	maxBytes = 64 << 20
+)
 
 // A Document is the input of a Writer.
 type Document struct {
@@ -70,7 +74,7 @@ func (w *Writer) Add(d Document) error {
 		return fmt.Errorf("document %q: %w", d.ID, err)
 	}
 	weight := d.weight()
-	if w.weight+weight > maxBytes || w.texts+len(d.Chunks) > bm25.MaxTexts || w.Memory > 0 && w.memory(&d) > w.Memory {
+	if w.weight+weight > fullBytes || w.texts+len(d.Chunks) > bm25.MaxTexts || w.Memory > 0 && w.memory(&d) > w.Memory {
 		if err := w.Flush(); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 const (
 	memoryOfDocument = 2500 // with one chunk
 	memoryOfByte     = 8    // per byte of text: the chunks, counted and indexed
+	memoryOfHeld     = 700  // before it is cut, without its text
 )
 
 // Memory reserved for one file that is read in a child process, in bytes: for the content of the
@@ -34,7 +35,7 @@ func lightFactor(f extract.Format) int64 {
 	return 400
 }
 
-// An estimate is the memory that the documents of one file take.
+// An estimate is the memory that some documents of one file take until they are written.
 type estimate struct {
 	bytes int64
 	parse int64 // for cutting one document
@@ -47,4 +48,18 @@ func (e *estimate) add(d chunk.Document) int64 {
 	e.bytes += e.words.Add(d.Text)
 	e.parse = max(e.parse, chunk.Memory(d.Text, d.Form))
 	return e.bytes + e.parse
+}
+
+// memoryInParts returns an upper bound for the memory that documents of one file take while they
+// are written in parts.
+func memoryInParts(documents []chunk.Document) int64 {
+	held, most := int64(0), int64(0)
+	for part := range partsOf(documents) {
+		e := new(estimate)
+		for _, d := range part {
+			held += memoryOfHeld + int64(len(d.Text))
+			most = max(most, e.add(d))
+		}
+	}
+	return held + most
 }

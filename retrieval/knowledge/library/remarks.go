@@ -53,7 +53,7 @@ func (s *syncing) noteRemarks(ctx context.Context, batch []*syncFile) error {
 	var forget []string
 	for _, f := range batch {
 		_, noted := s.remarks[f.name]
-		documents := len(f.documents) + len(f.same)
+		documents := f.written + len(f.documents) + len(f.same)
 		switch {
 		case f.unchanged:
 		case !f.modified.IsZero() && (f.skip != nil || len(f.notes) > 0 || documents == 0):

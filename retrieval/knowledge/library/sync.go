@@ -24,7 +24,7 @@ import (
 const (
 	// syncFiles and syncBytes limit the files that are read at a time.
 	syncFiles = 256
-	syncBytes = 32 << 20
+	syncBytes = 8 << 20
 	// settled is how old a file's time must be to identify its version: two versions written
 	// within one tick of the file system's clock have the same time.
 	settled = 2 * time.Second
@@ -277,6 +277,7 @@ type syncFile struct {
 	read      bool             // at least in part
 	same      []store.Known    // documents that have not changed
 	documents []store.Document // new or changed ones
+	written   int              // documents of both kinds that were written before, see inParts
 	chunks    int
 	bytes     int
 }
@@ -288,21 +289,32 @@ func (s *syncing) files(ctx context.Context, names []string) error {
 	}
 	var batch []*syncFile
 	bytes := int64(0)
-	for i, name := range names {
-		f := s.look(name)
-		batch, bytes = append(batch, f), bytes+f.size
-		if len(batch) < syncFiles && bytes < syncBytes && i+1 < len(names) {
-			continue
-		}
+	flush := func(last bool) error {
 		if err := s.read(ctx, batch); err != nil {
 			return err
 		}
-		if err := s.write(ctx, batch, i+1 == len(names)); err != nil {
-			return err
-		}
+		err := s.write(ctx, batch, last)
 		batch, bytes = nil, 0
+		return err
 	}
-	return nil
+	for i, name := range names {
+		f := s.look(name)
+		if !f.unchanged && f.size > partBytes && extract.HoldsMany(s.source.Format(name)) {
+			if err := flush(false); err != nil {
+				return err
+			}
+			if err := s.inParts(ctx, f, s.extractor(f), 0, i+1 == len(names)); err != nil {
+				return err
+			}
+			continue
+		}
+		if batch, bytes = append(batch, f), bytes+f.size; len(batch) == syncFiles || bytes >= syncBytes {
+			if err := flush(i+1 == len(names)); err != nil {
+				return err
+			}
+		}
+	}
+	return flush(true)
 }
 
 // look determines whether a file must be read.
@@ -415,7 +427,7 @@ func (s *syncing) large(ctx context.Context, f *syncFile, last bool) error {
 		return err
 	}
 	defer grant.Release()
-	documents, skip := s.source.ReadBy(ctx, f.name, s.l.reader.deps.PDF, func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
+	return s.inParts(ctx, f, func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
 		text := max(leastText, (grant.Bytes-rawMemory)/4)
 		if format == extract.PDF { // it takes much before there is any text
 			text = leastText
@@ -424,23 +436,7 @@ func (s *syncing) large(ctx context.Context, f *syncFile, last bool) error {
 		grant.Outside(memory)
 		defer grant.Outside(0)
 		return apart.Extract(ctx, format, name, raw, memory, text)
-	})
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f.read, f.skip = len(documents) > 0 || skip == nil, skip
-	memory, most := new(estimate), grant.Bytes-free.Segment()
-	for i, d := range documents {
-		if memory.add(d) > most {
-			f.reject(fmt.Sprintf("its text takes more than the %d MB of memory that are free", most>>20))
-			break
-		}
-		f.bytes += len(d.Text)
-		s.cut(f, d)
-		documents[i] = chunk.Document{} // not needed any more
-	}
-	f.stamp()
-	return s.write(ctx, []*syncFile{f}, last)
+	}, grant.Bytes-free.Segment(), last)
 }
 
 // reject skips a file for lack of memory. It is tried again each time.
@@ -466,7 +462,6 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 			f.read = len(documents) > 0 || skip == nil
 			f.skip = skip
 			for _, d := range documents {
-				f.bytes += len(d.Text)
 				s.cut(f, d)
 			}
 			f.stamp()
@@ -510,30 +505,61 @@ func (f *syncFile) stamp() {
 }
 
 // cut cuts a document of a file, unless the store has it already.
-func (s *syncing) cut(f *syncFile, d chunk.Document) {
+func (s *syncing) cut(f *syncFile, d chunk.Document) { s.take(f, s.cutOne(f, d)) }
+
+// A syncDocument is a document of a file of a Sync: one of same and document is set, unless it was
+// left out.
+type syncDocument struct {
+	same     *store.Known
+	document *store.Document
+	notes    []folder.Note
+	bytes    int
+	// Why it was left out.
+	duplicate string
+	skip      *folder.Skip
+}
+
+// cutOne cuts a document. It changes nothing, so it may be called concurrently.
+func (s *syncing) cutOne(f *syncFile, d chunk.Document) syncDocument {
 	if d.Key != "" && s.names[d.ID] { // of equal ids, that of a whole file wins
-		s.account.Skip(folder.Duplicate(d.ID))
-		f.modified = time.Time{} // as above: the other file may disappear
-		return
+		return syncDocument{duplicate: d.ID}
 	}
-	d, notes := s.rules.Apply(f.name, d, s.times[f.name])
-	f.notes = append(f.notes, notes...)
+	out := syncDocument{bytes: len(d.Text)}
+	d, out.notes = s.rules.Apply(f.name, d, s.times[f.name])
 	hash := f.as.hash(d.Digest())
 	known, ok := s.ids[d.ID]
 	copy(known.Hash[knowledge.ReaderBytes:], f.as.rules[:]) // other rules may give the same attributes
 	if ok && known.Source == f.name && known.Hash == hash {
-		f.same = append(f.same, known)
-		return
+		out.same = &known
+		return out
 	}
 	cut, err := s.l.reader.deps.Cut(s.b.ID(), d)
 	if err != nil {
-		f.skip = folder.TooLarge(d.ID, err)
-		return
+		out.skip = folder.TooLarge(d.ID, err)
+		return out
 	}
 	document := s.l.reader.document(cut, f.as)
 	document.Source = f.name
-	f.documents = append(f.documents, document)
-	f.chunks += len(document.Chunks)
+	out.document = &document
+	return out
+}
+
+// take adds a document to its file.
+func (s *syncing) take(f *syncFile, d syncDocument) {
+	f.bytes += d.bytes
+	f.notes = append(f.notes, d.notes...)
+	switch {
+	case d.duplicate != "":
+		s.account.Skip(folder.Duplicate(d.duplicate))
+		f.modified = time.Time{} // it is tried each time: the other file may disappear
+	case d.skip != nil:
+		f.skip = d.skip
+	case d.same != nil:
+		f.same = append(f.same, *d.same)
+	default:
+		f.documents = append(f.documents, *d.document)
+		f.chunks += len(d.document.Chunks)
+	}
 }
 
 // write writes the documents of a batch; last means that no other batch follows.
@@ -545,35 +571,46 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 		case f.unchanged:
 			s.account.Report.Unchanged += len(s.known[f.name])
 			s.keep(f.name)
-		case f.unread() && len(f.documents)+len(f.same) == 0:
+		case f.unread() && len(f.documents)+len(f.same)+f.written == 0:
 			s.keep(f.name)
 		}
-		s.account.Report.Unchanged += len(f.same)
-		for _, k := range f.same {
-			s.seen[k.ID] = true
-			s.sources = append(s.sources, store.SourceKey(f.name))
-			if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) || old.Mark != k.Mark || old.Hash != k.Hash {
-				touched = append(touched, k)
-			}
-		}
-		for _, d := range f.documents {
-			if s.seen[d.ID] {
-				s.account.Skip(folder.Duplicate(d.ID))
-				continue
-			}
-			s.seen[d.ID] = true
-			if _, known := s.ids[d.ID]; !known {
-				s.account.Report.Added++
-			}
-			documents = append(documents, d)
-			s.sources = append(s.sources, store.SourceKey(f.name))
-		}
+		documents, touched = s.collect(f, documents, touched)
 		s.account.Note(f.notes...)
 		s.account.File(f.chunks, f.bytes, f.skip, f.read)
 	}
 	if err := s.noteRemarks(ctx, batch); err != nil {
 		return err
 	}
+	return s.put(ctx, documents, touched, last)
+}
+
+// collect appends the documents of a file to those that are written or touched.
+func (s *syncing) collect(f *syncFile, documents []store.Document, touched []store.Known) ([]store.Document, []store.Known) {
+	s.account.Report.Unchanged += len(f.same)
+	for _, k := range f.same {
+		s.seen[k.ID] = true
+		s.sources = append(s.sources, store.SourceKey(f.name))
+		if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) || old.Mark != k.Mark || old.Hash != k.Hash {
+			touched = append(touched, k)
+		}
+	}
+	for _, d := range f.documents {
+		if s.seen[d.ID] {
+			s.account.Skip(folder.Duplicate(d.ID))
+			continue
+		}
+		s.seen[d.ID] = true
+		if _, known := s.ids[d.ID]; !known {
+			s.account.Report.Added++
+		}
+		documents = append(documents, d)
+		s.sources = append(s.sources, store.SourceKey(f.name))
+	}
+	return documents, touched
+}
+
+// put writes documents, and the times of others.
+func (s *syncing) put(ctx context.Context, documents []store.Document, touched []store.Known, last bool) error {
 	if len(touched) > 0 {
 		if err := s.l.currentStore().Touch(ctx, s.b.ID(), touched); err != nil {
 			return err
