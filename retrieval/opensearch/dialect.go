@@ -10,8 +10,9 @@ import (
 // The oldest versions that are supported.
 const (
 	oldestOpenSearch    = "2.19"
-	oldestElasticsearch = "8.4" // searches by vector and words in one _msearch
-	oldestInt8          = "8.12"
+	oldestElasticsearch = "8.4"  // searches by vector and words in one _msearch
+	oldestHidden        = "9.2"  // returns vectors only if asked for them
+	oldestRescore       = "8.18" // computes the scores of the best of quantized vectors anew
 )
 
 // A dialect is what differs between OpenSearch and Elasticsearch: how vectors are stored, and how
@@ -72,17 +73,38 @@ func (d dialect) indexSettings() object {
 // that filters during the search, and that needs no native library.
 func (d dialect) vectorField(dimensions int) object {
 	if d.elastic {
-		field := object{"type": "dense_vector", "dims": dimensions, "index": true, "similarity": "cosine"}
-		if !older(d.version, oldestInt8) {
-			field["index_options"] = object{"type": "int8_hnsw"}
+		// From 8.14 on servers quantize vectors unless told not to. Before 8.12 m and ef_construction have
+		// no defaults, which are these.
+		kind := "hnsw"
+		if d.rescores() {
+			kind = "int8_hnsw"
 		}
-		return field
+		return object{
+			"type": "dense_vector", "dims": dimensions, "index": true, "similarity": "cosine",
+			"index_options": object{"type": kind, "m": 16, "ef_construction": 100},
+		}
 	}
 	return object{
 		"type": "knn_vector", "dimension": dimensions,
 		"method": object{"name": "hnsw", "engine": "lucene", "space_type": "cosinesimil"},
 	}
 }
+
+// rescores reports whether a search of quantized vectors can compute the scores of the best anew.
+func (d dialect) rescores() bool { return d.elastic && !older(d.version, oldestRescore) }
+
+// source returns the part of a search body that names the fields to return, a vector among them.
+func (d dialect) source(fields []string) any {
+	if d.elastic && !older(d.version, oldestHidden) {
+		return object{"includes": fields, "exclude_vectors": false}
+	}
+	return fields
+}
+
+// oversample is how many times as many quantized vectors are collected as wanted. Of the nearest 100 of
+// 10,000 random vectors with 32 dimensions Elasticsearch 8.19 finds .87 by their bytes alone, and .99 with
+// this; without quantization .98.
+const oversample = 2
 
 // nearest returns the part of a search body that finds the most similar vectors of a field: k are
 // collected in each segment, which is also how many the graph is searched for.

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/engine"
-	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/opensearch"
 )
 
@@ -253,7 +252,7 @@ func TestFailoverToAnotherAddress(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	must(t, dead.Close())
-	c.URL = []*url.URL{{Scheme: "http", Host: dead.Addr().String()}, enginetest.OpenSearch(t)}
+	c.URL = []*url.URL{{Scheme: "http", Host: dead.Addr().String()}, address(t)}
 	checkContent(t, openAs(t, c), 0, contentBefore)
 }
 

@@ -18,10 +18,51 @@ import (
 	"sidenote/retrieval/opensearch"
 )
 
-// open returns a Server on the shared OpenSearch, with a namespace of the test's own.
+// onElasticsearch is the test that runs others against Elasticsearch.
+const onElasticsearch = "TestOnElasticsearch"
+
+// TestOnElasticsearch runs tests against Elasticsearch that run against OpenSearch otherwise.
+func TestOnElasticsearch(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"contract":           TestContract,
+		"commit":             TestCommitMakesAllVisibleAtOnce,
+		"candidate":          TestCandidateHasWhatWasPut,
+		"vectors":            TestEndedChunksKeepTheirVectorsUntilCommit,
+		"second server":      TestSecondServerSeesACommitWithItsNextSearch,
+		"lease":              TestLease,
+		"missing base":       TestBaseThatDoesNotExist,
+		"passage":            TestPassageSampleVocabularyMeasures,
+		"renewal":            TestLeaseIsRenewedDuringAPut,
+		"full disk":          TestFullDiskIsAnErrorAndShowsNothing,
+		"repair":             TestCommitRepairsWhatAWriterWroteAfterItsLease,
+		"dying writer":       TestWriterThatDiesLeavesNothingHalf,
+		"recall":             TestFilteredVectorSearchFindsTheNearest,
+		"others":             TestIndexOfOthersIsSearched,
+		"others' generation": TestGenerationOfAnIndexOfOthersChangesWithIt,
+		"others' filters":    TestFiltersOfAnIndexOfOthers,
+		"others' checks":     TestCheckNamesWhatAnIndexLacks,
+		"long questions":     TestLongQuestions,
+		"refused filter":     TestRefusedFilter,
+	} {
+		t.Run(name, test)
+	}
+}
+
+func isElasticsearch(t testing.TB) bool { return strings.HasPrefix(t.Name(), onElasticsearch+"/") }
+
+// address returns the address of the shared server that a test is for.
+func address(t testing.TB) *url.URL {
+	t.Helper()
+	if isElasticsearch(t) {
+		return enginetest.Elasticsearch(t)
+	}
+	return enginetest.OpenSearch(t)
+}
+
+// open returns a Server on the shared server, with a namespace of the test's own.
 func open(t testing.TB) *opensearch.Server {
 	t.Helper()
-	return openAs(t, engine.Connection{URL: []*url.URL{enginetest.OpenSearch(t)}, Namespace: namespace(t)})
+	return openAs(t, engine.Connection{URL: []*url.URL{address(t)}, Namespace: namespace(t)})
 }
 
 // namespace returns a prefix that no other test uses.

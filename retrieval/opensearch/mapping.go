@@ -374,7 +374,7 @@ func (s *Server) searchMapped(ctx context.Context, base string, m engine.Mapping
 	}
 	if q.Question != "" && a.depth() > 0 {
 		match := object{"match": object{cmp.Or(m.Lexemes, m.Text): object{"query": beginning(q.Question)}}}
-		a.ask([]string{m.Table}, hits(object{"query": object{"bool": object{"must": match, "filter": a.visible}}}, a.depth(), a.fields()...), a.readMappedWords)
+		a.ask([]string{m.Table}, a.hits(object{"query": object{"bool": object{"must": match, "filter": a.visible}}}, a.depth()), a.readMappedWords)
 	}
 	if len(q.Vector) == m.Dimensions && m.Vector != "" && a.depth() > 0 {
 		var f any
@@ -382,7 +382,7 @@ func (s *Server) searchMapped(ctx context.Context, base string, m engine.Mapping
 			f = object{"bool": object{"filter": a.visible}}
 		}
 		nearest := a.dialect.nearest(m.Vector, q.Vector, max(a.depth(), leastNearest), f)
-		a.ask([]string{m.Table}, hits(nearest, a.depth(), a.fields()...), a.readMappedNearest)
+		a.ask([]string{m.Table}, a.hits(nearest, a.depth()), a.readMappedNearest)
 	}
 	a.ask([]string{m.Table}, viewBody(m), func(p part) error {
 		a.found.States = []engine.State{stateOf(base, m, p, time.Now())}
@@ -410,6 +410,13 @@ func beginning(question string) string {
 		inside = letter
 	}
 	return question
+}
+
+// hits completes the body of a search that returns size documents with the fields that are read.
+func (a *mappedSearch) hits(query object, size int) object {
+	body := hits(query, size)
+	body["_source"] = a.dialect.source(a.fields())
+	return body
 }
 
 // fields returns the fields that are read of a hit.
@@ -595,7 +602,7 @@ func (s *Server) sampleMapped(ctx context.Context, base string, m engine.Mapping
 
 // list returns the chunks that a search finds.
 func (a *mappedSearch) list(ctx context.Context, body object, size int) ([]engine.Chunk, error) {
-	a.ask([]string{a.mapping.Table}, hits(body, max(0, size), a.fields()...), func(p part) error {
+	a.ask([]string{a.mapping.Table}, a.hits(body, max(0, size)), func(p part) error {
 		for _, h := range p.hits {
 			a.row(h)
 		}

@@ -13,15 +13,14 @@ import (
 	"time"
 
 	"sidenote/retrieval/engine"
-	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/opensearch"
 )
 
-// request sends a request to the shared OpenSearch.
+// request sends a request to the shared server.
 func request(t testing.TB, method, path, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, enginetest.OpenSearch(t).String()+path, bytes.NewBufferString(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, address(t).String()+path, bytes.NewBufferString(body))
 	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
@@ -35,15 +34,31 @@ func request(t testing.TB, method, path, body string) {
 	}
 }
 
+// vectorField returns the definition of a field of 4 dimensions.
+func vectorField(t testing.TB) string {
+	if isElasticsearch(t) {
+		return `{"type":"dense_vector","dims":4,"index":true,"similarity":"cosine"}`
+	}
+	return `{"type":"knn_vector","dimension":4,"method":{"name":"hnsw","engine":"lucene","space_type":"cosinesimil"}}`
+}
+
+// vectorSetting returns what an index with vectors needs besides their field.
+func vectorSetting(t testing.TB) string {
+	if isElasticsearch(t) {
+		return ""
+	}
+	return `"settings":{"index":{"knn":true}},`
+}
+
 // others creates an index as others write it, and returns its name.
 func others(t testing.TB) string {
 	t.Helper()
 	name := namespace(t)
-	request(t, "PUT", "/"+name, `{"settings":{"index":{"knn":true}},"mappings":{"properties":{
+	request(t, "PUT", "/"+name, `{`+vectorSetting(t)+`"mappings":{"properties":{
 		"body":{"type":"text","analyzer":"english"},"title":{"type":"text"},"page":{"type":"keyword"},
 		"year":{"type":"integer"},"final":{"type":"boolean"},"changed":{"type":"date"},
 		"meta":{"properties":{"lang":{"type":"keyword"},"topic":{"type":"text","fields":{"raw":{"type":"keyword"}}},"note":{"type":"text"}}},
-		"emb":{"type":"knn_vector","dimension":4,"method":{"name":"hnsw","engine":"lucene","space_type":"cosinesimil"}}}}}`)
+		"emb":`+vectorField(t)+`}}}`)
 	var bulk bytes.Buffer
 	for i, row := range []map[string]any{
 		{"body": "Parental leave lasts twelve weeks.", "title": "Leave", "page": "https://x/1", "year": 2023, "final": true, "meta": map[string]any{"lang": "en", "topic": "hr"}, "emb": unit(1, 4)},
@@ -71,7 +86,7 @@ func mappingOf(index string) engine.Mapping {
 func openMapped(t testing.TB, m engine.Mapping) *opensearch.Server {
 	t.Helper()
 	s, err := opensearch.Open(opensearch.Options{
-		Connection: engine.Connection{URL: []*url.URL{enginetest.OpenSearch(t)}, Timeout: time.Minute}, Mappings: map[string]engine.Mapping{"m": m},
+		Connection: engine.Connection{URL: []*url.URL{address(t)}, Timeout: time.Minute}, Mappings: map[string]engine.Mapping{"m": m},
 	})
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/engine"
-	"sidenote/retrieval/engine/enginetest"
 )
 
 func TestCommitMakesAllVisibleAtOnce(t *testing.T) {
@@ -312,7 +311,7 @@ func TestCommitRepairsWhatAWriterWroteAfterItsLease(t *testing.T) {
 // idOfChunk returns the id of a chunk with an ordinal.
 func idOfChunk(t *testing.T, index string, ordinal int) string {
 	t.Helper()
-	resp, err := http.Get(enginetest.OpenSearch(t).String() + index + "/_search?q=ordinal:" + fmt.Sprint(ordinal))
+	resp, err := http.Get(address(t).String() + index + "/_search?q=ordinal:" + fmt.Sprint(ordinal))
 	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	var answer struct {

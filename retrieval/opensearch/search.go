@@ -208,6 +208,9 @@ func (a *arms) askVector() {
 		return
 	}
 	nearest := a.dialect.nearest(vectorField(n), a.q.Vector, max(a.depth(), leastNearest), object{"bool": object{"filter": a.visible}})
+	if a.dialect.rescores() {
+		nearest["knn"].(object)["rescore_vector"] = object{"oversample": oversample}
+	}
 	fields := []string{"c"}
 	if a.dialect.elastic {
 		fields = append(fields, "v") // its scores are those of rounded vectors
