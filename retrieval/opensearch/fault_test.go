@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/opensearch"
 )
 
@@ -266,4 +268,49 @@ func TestHungServerIsLeftByTheDeadline(t *testing.T) {
 	if _, err := s.States(ctx, []string{"b"}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
+}
+
+// TestNodeIsHungKilledAndStartedAgain lets a node of its own hang and die in the middle of a write. It starts again
+// at another address, which is the second of those that the Server knows.
+func TestNodeIsHungKilledAndStartedAgain(t *testing.T) {
+	node, ctx := enginetest.StartOpenSearch(t), t.Context()
+	first := node.URL(t)
+	var l line
+	c := engine.Connection{URL: []*url.URL{first}, Namespace: namespace(t), Dial: l.dial, Most: 2}
+	s := openAs(t, c)
+	must(t, s.Init(ctx, "b"))
+	lease, err := s.Acquire(ctx, "b", "dying", time.Millisecond)
+	must(t, err)
+	must(t, lease.Put(ctx, contentBefore, nil))
+	must(t, lease.Commit(ctx, "aa", "m/4"))
+
+	node.Stop(t)
+	deadline := 300 * time.Millisecond
+	for range 4 { // more than there are connections
+		hurried, cancel := context.WithTimeout(ctx, deadline)
+		if _, err := s.States(hurried, []string{"b"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("hung: %v", err)
+		}
+		cancel()
+	}
+	node.Continue(t)
+	checkContent(t, s, 0, contentBefore)
+
+	l.set(8, true) // of the requests of a Put
+	if err := lease.Put(ctx, contentAfter[1:], []string{"gone"}); err == nil {
+		t.Error("put, though its connection was lost")
+	}
+	node.Kill(t)
+	if _, err := s.States(ctx, []string{"b"}); err == nil {
+		t.Error("states of a server that is dead")
+	}
+	node.Restart(t)
+	resp, err := http.Get(node.URL(t).String() + "/_cluster/health?wait_for_status=yellow&timeout=2m")
+	must(t, err)
+	must(t, resp.Body.Close())
+	c.Dial, c.URL = nil, []*url.URL{first, node.URL(t)}
+	s = openAs(t, c)
+	checkContent(t, s, 0, contentBefore)
+	synchronize(t, s, contentAfter)
+	checkContent(t, s, 0, contentAfter)
 }

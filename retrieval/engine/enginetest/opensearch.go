@@ -1,9 +1,13 @@
 package enginetest
 
 import (
+	"net"
 	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -46,4 +50,60 @@ func givenOrRun(variable, name string) (*process, error) {
 		return &process{url: address}, nil
 	}
 	return runEngine(name)
+}
+
+// A Node is a server that ends with one test, which may kill it and start it again.
+type Node struct{ *process }
+
+// StartOpenSearch starts an OpenSearch for one test.
+func StartOpenSearch(t testing.TB) *Node {
+	t.Helper()
+	p, err := runEngine("opensearch")
+	if err != nil {
+		missing(t, err)
+	}
+	t.Cleanup(p.end)
+	return &Node{p}
+}
+
+// URL returns the address of the server, which Restart changes.
+func (n *Node) URL(t testing.TB) *url.URL {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(n.dir, "url"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// Kill ends the server at once, as a crash does.
+func (n *Node) Kill(t testing.TB) {
+	t.Helper()
+	address := n.URL(t).Host
+	n.signal(t, syscall.SIGKILL)
+	for {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			return // so its files are closed too
+		}
+		_ = c.Close()
+	}
+}
+
+// Stop freezes the server: the system accepts connections, and nothing answers.
+func (n *Node) Stop(t testing.TB) { n.signal(t, freeze) }
+
+// Continue ends a Stop.
+func (n *Node) Continue(t testing.TB) { n.signal(t, thaw) }
+
+// Restart starts the server again after Kill, at another port.
+func (n *Node) Restart(t testing.TB) { n.restart(t, "opensearch", "unlimited") }
+
+func (n *Node) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	n.signalTo(t, filepath.Join(n.dir, "pid"), signal)
 }

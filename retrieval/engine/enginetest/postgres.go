@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -147,24 +146,12 @@ func (s *Postgres) Stop(t testing.TB) { s.signal(t, freeze) }
 func (s *Postgres) Continue(t testing.TB) { s.signal(t, thaw) }
 
 // Restart starts the server again, on the same port, after Kill.
-func (s *Postgres) Restart(t testing.TB) { s.restart(t, "unlimited") }
+func (s *Postgres) Restart(t testing.TB) { s.restart(t, "postgres", "unlimited") }
 
 // RestartFull is Restart of a server that cannot write beyond some kilobytes in a file, as if its disk
 // was full.
-func (s *Postgres) RestartFull(t testing.TB, kilobytes int) { s.restart(t, strconv.Itoa(kilobytes)) }
-
-func (s *Postgres) restart(t testing.TB, most string) {
-	t.Helper()
-	script, err := scriptFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	const start = `ulimit -S -f "$1" && exec bash "$2" postgres start "$3"`
-	if out, err := exec.CommandContext(ctx, "bash", "-c", start, "bash", most, script, s.dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+func (s *Postgres) RestartFull(t testing.TB, kilobytes int) {
+	s.restart(t, "postgres", strconv.Itoa(kilobytes))
 }
 
 // Authenticate restarts the server, which then asks all users but postgres for their passwords.
@@ -180,28 +167,11 @@ func (s *Postgres) Authenticate(t testing.TB) {
 
 func (s *Postgres) signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
-	pid, ok := s.pid(t)
-	if !ok {
-		return // it has ended
-	}
-	if err := send(pid, signal); err != nil {
-		t.Fatal(err)
-	}
+	s.signalTo(t, s.pidFile(), signal)
 }
 
 // pid returns the main process of the server; ok is false if it has ended.
 func (s *Postgres) pid(t testing.TB) (pid int, ok bool) {
 	t.Helper()
-	text, err := os.ReadFile(s.pidFile())
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, false
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, _, _ := strings.Cut(string(text), "\n")
-	if pid, err = strconv.Atoi(first); err != nil {
-		t.Fatal(err)
-	}
-	return pid, true
+	return pidIn(t, s.pidFile())
 }

@@ -2,13 +2,16 @@ package enginetest
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -64,6 +67,52 @@ func (p *process) end() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Wait() // it stops an engine that may have been killed
 	_ = os.RemoveAll(p.dir)
+}
+
+// restart starts the engine again in its folder. It may write at most most kilobytes to a file, or
+// "unlimited".
+func (p *process) restart(t testing.TB, name, most string) {
+	t.Helper()
+	script, err := scriptFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	const start = `ulimit -S -f "$1" && exec bash "$2" "$3" start "$4"`
+	if out, err := exec.CommandContext(ctx, "bash", "-c", start, "bash", most, script, name, p.dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// signalTo sends a signal to the process in a pidFile.
+func (p *process) signalTo(t testing.TB, pidFile string, signal syscall.Signal) {
+	t.Helper()
+	pid, ok := pidIn(t, pidFile)
+	if !ok {
+		return
+	}
+	if err := send(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pidIn returns the number of a process, which is the first line of a file; ok is false if the
+// process has ended.
+func pidIn(t testing.TB, file string) (pid int, ok bool) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	if pid, err = strconv.Atoi(first); err != nil {
+		t.Fatal(err)
+	}
+	return pid, true
 }
 
 // scriptFile returns deploy/engines.sh of the module in which the tests run.
