@@ -40,6 +40,7 @@ func TestOnElasticsearch(t *testing.T) {
 		"others":             TestIndexOfOthersIsSearched,
 		"others' generation": TestGenerationOfAnIndexOfOthersChangesWithIt,
 		"others' filters":    TestFiltersOfAnIndexOfOthers,
+		"others' neighbours": TestNeighboursInAnIndexOfOthers,
 		"others' checks":     TestCheckNamesWhatAnIndexLacks,
 		"long questions":     TestLongQuestions,
 		"refused filter":     TestRefusedFilter,

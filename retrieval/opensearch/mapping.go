@@ -92,10 +92,20 @@ func (s *Server) Check(ctx context.Context, base string) error {
 	if t := v.fields[words].Type; t != "text" && t != "match_only_text" {
 		return fmt.Errorf("index %s: field %s is of type %s; only a text field can be searched by words", m.Table, words, t)
 	}
+	if t := v.fields[m.Document].Type; m.Document != "" && t != "keyword" {
+		return fmt.Errorf("index %s: field %s is of type %s; only a keyword says which document a chunk is of", m.Table, m.Document, t)
+	}
+	if t := v.fields[m.Ordinal].Type; m.Ordinal != "" && !numeric(t) {
+		return fmt.Errorf("index %s: field %s is of type %s, not a number", m.Table, m.Ordinal, t)
+	}
+	return checkVectorField(m, v.fields[m.Vector])
+}
+
+// checkVectorField returns an error if a field does not have the vectors of a Mapping.
+func checkVectorField(m engine.Mapping, f fieldType) error {
 	if m.Vector == "" {
 		return nil
 	}
-	f := v.fields[m.Vector]
 	if f.Type != "knn_vector" && f.Type != "dense_vector" {
 		return fmt.Errorf("index %s: field %s is of type %s, not a vector", m.Table, m.Vector, f.Type)
 	}
@@ -389,7 +399,63 @@ func (s *Server) searchMapped(ctx context.Context, base string, m engine.Mapping
 		return nil
 	})
 	found, _, err := a.send(ctx)
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	if err := a.addNeighbours(ctx); err != nil {
+		return nil, fmt.Errorf("neighbours: %w", err)
+	}
+	return found, nil
+}
+
+// addNeighbours reads the rows before and after the best candidates, if rows are chunks of documents. They
+// have to pass the filter, too, as each row has attributes of its own.
+func (a *mappedSearch) addNeighbours(ctx context.Context) error {
+	if a.mapping.Document == "" || a.q.Neighbours <= 0 {
+		return nil
+	}
+	best := map[string][]*engine.Candidate{} // by document
+	var rows []object
+	for i := range a.found.Candidates {
+		c := &a.found.Candidates[i]
+		if min(rankOf(c.ByWords), rankOf(c.ByVector)) > a.q.Neighbours || len(rows) == mostClauses {
+			continue
+		}
+		best[c.Doc] = append(best[c.Doc], c)
+		rows = append(rows, object{"bool": object{"filter": []object{
+			{"term": object{a.mapping.Document: c.Doc}}, {"terms": object{a.mapping.Ordinal: []int{c.Ordinal - 1, c.Ordinal + 1}}},
+		}}})
+	}
+	if rows == nil {
+		return nil
+	}
+	next := &mappedSearch{base: a.base, mapping: a.mapping, arms: arms{
+		server: a.server, dialect: a.dialect, q: &engine.Search{Bases: a.q.Bases}, index: map[string]int{}, found: &engine.Found{},
+	}}
+	query := object{"bool": object{"filter": a.visible, "should": rows, "minimum_should_match": 1}}
+	chunks, err := next.list(ctx, object{"query": query}, min(2*len(rows), mostHits))
+	if err != nil {
+		return err
+	}
+	for _, n := range chunks {
+		for _, c := range best[n.Doc] {
+			switch n.Ordinal {
+			case c.Ordinal - 1:
+				c.Before = n.Text
+			case c.Ordinal + 1:
+				c.After = n.Text
+			}
+		}
+	}
+	return nil
+}
+
+// rankOf returns a rank, or the last one for a candidate that an arm did not find.
+func rankOf(rank int) int {
+	if rank == 0 {
+		return math.MaxInt
+	}
+	return rank
 }
 
 // mostWords is the number of words of a question that are searched, as each is a clause and servers

@@ -198,6 +198,8 @@ func TestCheckNamesWhatAnIndexLacks(t *testing.T) {
 		"field emb has 4 dimensions, its model has 1536": func(m *engine.Mapping) { m.Dimensions = 1536 },
 		"field page is of type keyword, not a vector":    func(m *engine.Mapping) { m.Vector = "page" },
 		"field page is of type keyword; only a text":     func(m *engine.Mapping) { m.Lexemes = "page" },
+		"field year is of type integer; only a keyword":  func(m *engine.Mapping) { m.Document, m.Ordinal = "year", "year" },
+		"field page is of type keyword, not a number":    func(m *engine.Mapping) { m.Document, m.Ordinal = "page", "page" },
 		"no such knowledge base":                         func(m *engine.Mapping) { m.Table = "absent" },
 	} {
 		m := mappingOf(index)
@@ -212,6 +214,38 @@ func TestCheckNamesWhatAnIndexLacks(t *testing.T) {
 	}
 	if err := openMapped(t, mappingOf(index)).Init(t.Context(), "m"); err == nil {
 		t.Error("an index of others was written to")
+	}
+}
+
+// Each row of an index has attributes of its own, so a filter applies to neighbours, too.
+func TestNeighboursInAnIndexOfOthers(t *testing.T) {
+	index := namespace(t)
+	request(t, "PUT", "/"+index, `{"mappings":{"properties":{"parent":{"type":"keyword"},"part":{"type":"integer"},
+		"body":{"type":"text"},"audience":{"type":"keyword"}}}}`)
+	request(t, "POST", "/"+index+"/_bulk?refresh=true", `{"index":{"_id":"1"}}
+{"parent":"h","part":1,"body":"parental leave","audience":"all"}
+{"index":{"_id":"2"}}
+{"parent":"h","part":2,"body":"secret salaries","audience":"board"}
+{"index":{"_id":"3"}}
+{"parent":"h","part":0,"body":"secret bonus","audience":"board"}
+{"index":{"_id":"4"}}
+{"parent":"other","part":2,"body":"of another document","audience":"all"}
+`)
+	s := openMapped(t, engine.Mapping{
+		Table: index, ID: "_id", Text: "body", Document: "parent", Ordinal: "part", AttributeColumns: map[string]string{"audience": "audience"},
+	})
+	must(t, s.Check(t.Context(), "m"))
+	q := &engine.Search{Bases: []string{"m"}, Question: "parental", Depth: 5, Neighbours: 5}
+	f, err := s.Search(t.Context(), q)
+	must(t, err)
+	if c := f.Candidates; len(c) != 1 || c[0].Before != "secret bonus" || c[0].After != "secret salaries" {
+		t.Errorf("without a filter: %+v", c)
+	}
+	q.Filter = &filter.Filter{Type: filter.Eq, Key: "audience", Value: "all"}
+	f, err = s.Search(t.Context(), q)
+	must(t, err)
+	if c := f.Candidates; len(c) != 1 || c[0].Before != "" || c[0].After != "" {
+		t.Errorf("with a filter: %+v", c)
 	}
 }
 

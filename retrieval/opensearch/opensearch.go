@@ -1,5 +1,5 @@
 // Package opensearch searches and writes knowledge bases in an OpenSearch (from 2.19) or an
-// Elasticsearch (from 8), as an engine.Server.
+// Elasticsearch (from 8.4), as an engine.Server.
 //
 // A base has three indexes behind aliases, NAMESPACE.BASE.chunks, .documents and .terms, and a
 // document in NAMESPACE.state, which all bases share. A chunk says from which generation on it
@@ -10,6 +10,10 @@
 //
 // The text of a chunk is not analysed by the server: the field words holds Sidenote's own terms,
 // separated by spaces, and a question's terms are searched in it by BM25.
+//
+// A process that only searches needs a role that may GET / (cluster:monitor/main in OpenSearch, monitor in
+// Elasticsearch), read the indexes by _search, _msearch, _mget and _doc (indices:data/read/*, read), and,
+// for an index that others write, get its mapping (indices:admin/mappings/fields/get*, view_index_metadata).
 package opensearch
 
 import (
