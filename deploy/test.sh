@@ -11,7 +11,8 @@
 # slow, so tests that count cases run some of them here (-short); deploy/long.sh runs them all.
 #
 # Tests of the shared cache run against a real redis-server, those of the inspector's pages
-# in a real Chromium, those of knowledge bases elsewhere against a real Postgres, OpenSearch and Elasticsearch. Where one is missing this script says so and why it is needed, then
+# in a real Chromium, those of knowledge bases elsewhere against a real Postgres, OpenSearch
+# and Elasticsearch. Where one is missing this script says so and why it is needed, then
 # installs Debian's package, if apt-get is there and it may without asking: as root, or by a
 # sudo that wants no password. Otherwise, and with --no-install, those tests are skipped; in
 # CI the run fails instead. It ends with the Go test runner's own output.

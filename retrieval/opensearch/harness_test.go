@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/url"
@@ -21,30 +22,36 @@ import (
 // onElasticsearch is the test that runs others against Elasticsearch.
 const onElasticsearch = "TestOnElasticsearch"
 
-// TestOnElasticsearch runs tests against Elasticsearch that run against OpenSearch otherwise.
+// TestOnElasticsearch runs tests against Elasticsearch that run against OpenSearch otherwise. With
+// -short it runs those of what the two do differently.
 func TestOnElasticsearch(t *testing.T) {
-	for name, test := range map[string]func(*testing.T){
+	tests := map[string]func(*testing.T){
 		"contract":           TestContract,
-		"commit":             TestCommitMakesAllVisibleAtOnce,
 		"candidate":          TestCandidateHasWhatWasPut,
-		"vectors":            TestEndedChunksKeepTheirVectorsUntilCommit,
-		"second server":      TestSecondServerSeesACommitWithItsNextSearch,
 		"lease":              TestLease,
-		"missing base":       TestBaseThatDoesNotExist,
-		"passage":            TestPassageSampleVocabularyMeasures,
-		"renewal":            TestLeaseIsRenewedDuringAPut,
 		"full disk":          TestFullDiskIsAnErrorAndShowsNothing,
-		"repair":             TestCommitRepairsWhatAWriterWroteAfterItsLease,
-		"dying writer":       TestWriterThatDiesLeavesNothingHalf,
 		"recall":             TestFilteredVectorSearchFindsTheNearest,
 		"others":             TestIndexOfOthersIsSearched,
-		"others' generation": TestGenerationOfAnIndexOfOthersChangesWithIt,
 		"others' filters":    TestFiltersOfAnIndexOfOthers,
 		"others' neighbours": TestNeighboursInAnIndexOfOthers,
 		"others' checks":     TestCheckNamesWhatAnIndexLacks,
-		"long questions":     TestLongQuestions,
 		"refused filter":     TestRefusedFilter,
-	} {
+	}
+	if !testing.Short() {
+		maps.Copy(tests, map[string]func(*testing.T){
+			"commit":             TestCommitMakesAllVisibleAtOnce,
+			"vectors":            TestEndedChunksKeepTheirVectorsUntilCommit,
+			"second server":      TestSecondServerSeesACommitWithItsNextSearch,
+			"missing base":       TestBaseThatDoesNotExist,
+			"passage":            TestPassageSampleVocabularyMeasures,
+			"renewal":            TestLeaseIsRenewedDuringAPut,
+			"repair":             TestCommitRepairsWhatAWriterWroteAfterItsLease,
+			"dying writer":       TestWriterThatDiesLeavesNothingHalf,
+			"others' generation": TestGenerationOfAnIndexOfOthersChangesWithIt,
+			"long questions":     TestLongQuestions,
+		})
+	}
+	for name, test := range tests {
 		t.Run(name, test)
 	}
 }
