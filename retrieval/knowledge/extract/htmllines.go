@@ -94,63 +94,6 @@ func (r *renderer) within(prefix string, n *html.Node) {
 	r.flush()
 }
 
-// table writes a table of data. It returns false for a table used as a layout: one that contains
-// tables, headings or lists, or has a single column.
-func (r *renderer) table(n *html.Node) bool {
-	s := r.page.stats[n]
-	if s == nil || s.tables > 1 || s.blocks > 0 {
-		return false
-	}
-	var rows [][]string
-	width := 0
-	var walk func(n *html.Node) bool
-	walk = func(n *html.Node) bool {
-		for c := n.FirstChild; c != nil; c = c.NextSibling {
-			if c.DataAtom == atom.Tr {
-				row, ok := r.row(c)
-				if !ok {
-					return false
-				}
-				rows, width = append(rows, row), max(width, len(row))
-			} else if c.DataAtom != atom.Caption && !walk(c) {
-				return false
-			}
-		}
-		return true
-	}
-	if !walk(n) || width < 2 {
-		return false
-	}
-	for c := range n.ChildNodes() {
-		if c.DataAtom == atom.Caption {
-			if text := oneLine(r.visible(c)); text != "" {
-				r.lines(markdownLiteral(text))
-			}
-			break
-		}
-	}
-	r.lines(markdownTable(rows))
-	return true
-}
-
-// row returns the cells of a row. ok is false if one is too long to be data.
-func (r *renderer) row(n *html.Node) (cells []string, ok bool) {
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		if c.DataAtom != atom.Td && c.DataAtom != atom.Th {
-			continue
-		}
-		if s := r.page.stats[c]; s != nil && s.text > maxCell {
-			return nil, false
-		}
-		cells = append(cells, oneLine(r.visible(c)))
-		span, _ := strconv.Atoi(attr(c, "colspan"))
-		for range min(span, maxColumns) - 1 {
-			cells = append(cells, "")
-		}
-	}
-	return cells[:min(len(cells), maxColumns)], true
-}
-
 // Literal escapes a line of text, see markdownLiteral.
 func Literal(line string) string { return markdownLiteral(line) }
 

@@ -114,12 +114,13 @@ func (s *stat) add(o stat) {
 	s.tables += o.tables
 }
 
-// hidden reports whether an element is not shown as text, or is marked as part of the site rather
-// than the page.
+// hidden reports whether an element is not shown as text, is struck out, or is marked as part of
+// the site rather than the page.
 func hidden(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Iframe, atom.Object, atom.Canvas, atom.Video, atom.Audio,
-		atom.Button, atom.Input, atom.Select, atom.Textarea, atom.Datalist, atom.Nav, atom.Dialog, atom.Head, atom.Menu, atom.Map:
+		atom.Button, atom.Input, atom.Select, atom.Textarea, atom.Datalist, atom.Nav, atom.Dialog, atom.Head, atom.Menu, atom.Map,
+		atom.Del, atom.S, atom.Strike:
 		return true
 	}
 	switch attr(n, "role") {
@@ -129,10 +130,8 @@ func hidden(n *html.Node) bool {
 	if n.DataAtom == atom.Body || n.DataAtom == atom.Html {
 		return false
 	}
-	style := strings.ReplaceAll(strings.ToLower(attr(n, "style")), " ", "")
 	hidden := slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" })
-	return hidden && attr(n, "hidden") != "until-found" || attr(n, "aria-hidden") == "true" && n.DataAtom != atom.Span ||
-		strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden")
+	return hidden && attr(n, "hidden") != "until-found" || attr(n, "aria-hidden") == "true" && n.DataAtom != atom.Span || invisible(n)
 }
 
 // main returns the element with the main content.

@@ -110,6 +110,8 @@ func (r *renderer) block(n *html.Node) {
 		r.inline.WriteString(lineBreak)
 	case atom.Code, atom.Kbd, atom.Samp, atom.Tt:
 		r.codeSpan(n)
+	case atom.Sup, atom.Sub:
+		r.inline.WriteString(r.script(r.inline.String(), n))
 	case atom.Img:
 		if alt := oneLine(attr(n, "alt")); len(alt) >= minProse {
 			r.inline.WriteString(" " + alt + " ")
@@ -170,6 +172,9 @@ func (r *renderer) visible(n *html.Node) string {
 			b.WriteString(c.Data)
 		case c.Type == html.ElementNode && (hidden(c) || ornament(c) || c != n && namedBoilerplate(c) && r.small(c)):
 			return
+		case c != n && (c.DataAtom == atom.Sup || c.DataAtom == atom.Sub):
+			b.WriteString(r.script(b.String(), c))
+			return
 		case c.DataAtom == atom.Br || c.Type == html.ElementNode && !inlineElement(c) && c.DataAtom != atom.Code:
 			b.WriteByte(' ')
 		}
@@ -188,7 +193,7 @@ func (r *renderer) small(n *html.Node) bool {
 }
 
 func (r *renderer) codeSpan(n *html.Node) {
-	text := oneLine(allText(n))
+	text := oneLine(r.visible(n))
 	if text != "" && !strings.Contains(text, "`") {
 		text = "`" + text + "`"
 	}
@@ -214,7 +219,7 @@ func allCode(n *html.Node) string {
 			b.WriteString(n.Data)
 		case n.DataAtom == atom.Br:
 			b.WriteByte('\n')
-		case n.DataAtom == atom.Button:
+		case n.Type == html.ElementNode && hidden(n):
 			return
 		}
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
