@@ -17,14 +17,24 @@ type writer struct {
 
 	text       strings.Builder // of the current paragraph
 	style      style           // own properties take precedence over those of its style
+	run        run
+	raised     strings.Builder // text of the current run if it is not on the line
 	inText     bool
 	properties int // open elements that contain only formatting
 	skipped    int // open elements whose text is left out
 
+	notes map[string]string // texts of footnotes and endnotes, by their kind and id
+
 	tables int // open tables
-	rows   [][]string
+	table  table
 	cell   strings.Builder
 	cells  int // in all tables
+}
+
+// A run is the properties of a piece of a paragraph.
+type run struct {
+	hidden, shown bool   // shown overrides the style of the paragraph
+	script        string // superscript, subscript or else on the line
 }
 
 // A block is a paragraph, heading, item or table.
@@ -44,11 +54,15 @@ func (w *writer) token(t xml.Token) error {
 	case xml.EndElement:
 		w.end(t.Name.Local)
 	case xml.CharData:
-		if w.inText && w.skipped == 0 {
+		switch {
+		case !w.inText || w.skipped > 0 || w.hidden():
+		case w.run.script == "superscript" || w.run.script == "subscript":
+			w.raised.Write(t)
+		default:
 			w.text.Write(t)
 		}
 	}
-	if w.written+w.text.Len()+w.cell.Len() > extract.MaxText {
+	if w.written+w.table.size+w.text.Len()+w.raised.Len()+w.cell.Len() > extract.MaxText {
 		return extract.ErrTooMuchText
 	}
 	if len(w.blocks) > maxBlocks || w.cells > maxCells {
@@ -75,6 +89,10 @@ func (w *writer) start(e xml.StartElement) {
 		w.style = style{}
 	case "pPr", "rPr", "tblPr", "sectPr":
 		w.properties++
+	case "r":
+		w.run = run{}
+	case "rStyle", "vanish", "vertAlign":
+		w.format(e)
 	case "pStyle":
 		w.style = w.styles.of(value(e, "val")) // it comes first
 	case "outlineLvl":
@@ -89,40 +107,76 @@ func (w *writer) start(e xml.StartElement) {
 		w.character('\n')
 	case "noBreakHyphen":
 		w.character('-')
-	case deleted, movedAway, fallback, former:
-		w.skipped++
-	case "tbl":
-		if w.tables++; w.tables == 1 {
-			w.rows = nil
-		}
-	case "tr":
-		w.cells++
-		if w.tables == 1 {
-			w.rows = append(w.rows, nil)
-		}
-	case "tc":
-		w.cells++
-		if w.tables == 1 {
-			w.cell.Reset()
+	case "footnoteReference", "endnoteReference":
+		w.note(strings.TrimSuffix(e.Name.Local, "Reference"), value(e, "id"))
+	case "tbl", "tr", "tc", "gridBefore", "gridSpan", "vMerge", "hidden":
+		w.startTable(e)
+	default:
+		if revision(e.Name.Local) {
+			w.skipped++
 		}
 	}
 }
 
-// Elements whose text is left out.
-const (
-	deleted   = "del"
-	movedAway = "moveFrom"
-	fallback  = "Fallback"  // an older form of the adjacent content
-	former    = "pPrChange" // the properties before a tracked change
-)
+// format reads a property of a run. Those of the mark at the end of a paragraph are in pPr.
+func (w *writer) format(e xml.StartElement) {
+	if w.properties != 1 {
+		return
+	}
+	switch e.Name.Local {
+	case "rStyle":
+		w.run.hidden = w.styles.of(value(e, "val")).hidden // it comes first
+	case "vanish":
+		w.run.hidden, w.run.shown = on(e), !on(e)
+	case "vertAlign":
+		w.run.script = value(e, "val")
+	}
+}
 
+// on reports whether a property that is true or false is true.
+func on(e xml.StartElement) bool {
+	switch value(e, "val") {
+	case "0", "false", "off":
+		return false
+	}
+	return true
+}
+
+func (w *writer) hidden() bool { return w.run.hidden || w.style.hidden && !w.run.shown }
+
+// note writes the text of a footnote or endnote at the place of its reference.
+func (w *writer) note(kind, id string) {
+	if text := w.notes[kind+" "+id]; text != "" && !w.hidden() {
+		w.text.WriteString(" [" + kind + ": " + text + "]")
+	}
+}
+
+// endRun writes raised or lowered text so that it stays distinct from the text before it.
+func (w *writer) endRun() {
+	text := w.raised.String()
+	w.raised.Reset()
+	if w.run.script == "subscript" {
+		text = extract.Subscript(text)
+	} else {
+		text = extract.Superscript(w.text.String(), text)
+	}
+	w.text.WriteString(text)
+	w.run = run{}
+}
+
+// revision reports whether the text of an element is left out: of what was deleted or moved away in
+// a tracked change, of properties before one, and of an older form of the adjacent content.
 func revision(name string) bool {
-	return name == deleted || name == movedAway || name == fallback || name == former
+	switch name {
+	case "del", "moveFrom", "Fallback", "pPrChange", "rPrChange", "tblPrChange", "trPrChange", "tcPrChange", "sectPrChange":
+		return true
+	}
+	return false
 }
 
 // character writes a character that is represented by an element.
 func (w *writer) character(c byte) {
-	if w.properties == 0 {
+	if w.properties == 0 && !w.hidden() {
 		w.text.WriteByte(c)
 	}
 }
@@ -136,19 +190,15 @@ func (w *writer) end(name string) {
 		w.paragraph()
 	case "pPr", "rPr", "tblPr", "sectPr":
 		w.properties = max(0, w.properties-1)
+	case "r":
+		w.endRun()
 	case "t":
 		w.inText = false
-	case deleted, movedAway, fallback, former:
-		w.skipped = max(0, w.skipped-1)
-	case "tc":
-		if w.tables == 1 && len(w.rows) > 0 {
-			last := len(w.rows) - 1
-			w.rows[last] = append(w.rows[last], strings.Join(strings.Fields(w.cell.String()), " "))
-			w.cell.Reset()
-		}
-	case "tbl":
-		if w.tables = max(0, w.tables-1); w.tables == 0 {
-			w.table()
+	case "tc", "tr", "tbl":
+		w.endTable(name)
+	default:
+		if revision(name) {
+			w.skipped = max(0, w.skipped-1)
 		}
 	}
 }
@@ -234,23 +284,4 @@ func (w *writer) markdown(name string) string {
 		out.WriteString(b.text + "\n")
 	}
 	return out.String()
-}
-
-// table writes the completed table. A table of one column is written as text: it is used as a
-// frame.
-func (w *writer) table() {
-	width := 0
-	for _, row := range w.rows {
-		width = max(width, len(row))
-	}
-	if width > 1 {
-		w.block(block{text: strings.TrimRight(extract.Table(w.rows), "\n")})
-	} else {
-		for _, row := range w.rows {
-			if text := strings.Join(row, ""); text != "" {
-				w.block(block{text: extract.Literal(text)})
-			}
-		}
-	}
-	w.rows = nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // DOCXVersion must be changed if anything in this package yields another text for the same file.
-const DOCXVersion = "docx 2"
+const DOCXVersion = "docx 3"
 
 // The limits for one file.
 const (
@@ -46,10 +46,13 @@ const (
 	stylesPart     = "word/styles.xml"
 	numberingPart  = "word/numbering.xml"
 	propertiesPart = "docProps/core.xml"
+	footnotesPart  = "word/footnotes.xml"
+	endnotesPart   = "word/endnotes.xml"
 )
 
 // ReadDOCX returns the document in raw as Markdown, with headings (by their styles), lists with
-// their numbers, and tables. Tracked deletions are left out. Errors are *extract.Broken, or that
+// their numbers, tables, and footnotes in brackets. Tracked deletions and hidden text are left out.
+// A merged cell stands in each place that it covers. Errors are *extract.Broken, or that
 // of ctx.
 func ReadDOCX(ctx context.Context, raw []byte) (extract.Document, error) {
 	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
@@ -64,7 +67,7 @@ func ReadDOCX(ctx context.Context, raw []byte) (extract.Document, error) {
 		return extract.Document{}, errNoDOCX
 	}
 	s, n, title := newStyles(), newNumbering(), titleReader{}
-	w := &writer{styles: s, numbering: n}
+	w := &writer{styles: s, numbering: n, notes: map[string]string{}}
 	for _, part := range []struct {
 		name string
 		read func(xml.Token) error
@@ -74,6 +77,13 @@ func ReadDOCX(ctx context.Context, raw []byte) (extract.Document, error) {
 		}
 	}
 	s.inherit(n)
+	size := 0
+	for part, kind := range map[string]string{footnotesPart: "footnote", endnotesPart: "endnote"} {
+		notes := noteReader{kind: kind, texts: w.notes, size: &size, body: writer{styles: s}}
+		if err := a.each(part, notes.token); err != nil {
+			return extract.Document{}, err
+		}
+	}
 	if err := a.each(bodyPart, w.token); err != nil {
 		return extract.Document{}, err
 	}

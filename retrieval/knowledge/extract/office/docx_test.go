@@ -116,6 +116,48 @@ func TestBody(t *testing.T) {
 	equal(t, d.Text, "Thirty days a year.\n\\# Not more.\n\nSixteen weeks.\n\n| Child | Weeks |\n| --- | --- |\n| first born | 16 |\n\nA box:\n\nin it\n")
 }
 
+// run returns a run with properties.
+func run(properties, text string) string {
+	return "<w:r><w:rPr>" + properties + `</w:rPr><w:t xml:space="preserve">` + text + "</w:t></w:r>"
+}
+
+// Footnotes stand where they are marked, hidden text is left out, and raised digits are not part of
+// the number before them.
+func TestShown(t *testing.T) {
+	body := `<w:p>` + run("", "Either party may leave") + `<w:r><w:rPr><w:rStyle w:val="Mark"/></w:rPr><w:footnoteReference w:id="2"/></w:r>` + run("", ", as agreed.") +
+		`<w:r><w:endnoteReference w:id="2"/></w:r></w:p>` +
+		`<w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>` + run("", "Shown. ") + run("<w:vanish/>", "Secret.") + run(`<w:vanish w:val="0"/>`, "Seen. ") +
+		run(`<w:rStyle w:val="Gone"/>`, "Secret.") + run(`<w:rStyle w:val="Gone"/><w:vanish w:val="false"/>`, "Again. ") +
+		run(`<w:rPrChange><w:rPr><w:vanish/></w:rPr></w:rPrChange>`, "Was hidden.") + `</w:p>` +
+		`<w:p><w:pPr><w:pStyle w:val="Gone"/></w:pPr>` + run("", "Secret.") + run(`<w:vanish w:val="off"/>`, "Shown, too.") + `</w:p>` +
+		`<w:p>` + run("", "10") + run(`<w:vertAlign w:val="superscript"/>`, "3") + run("", " of CO") + run(`<w:vertAlign w:val="subscript"/>`, "2") + `</w:p>`
+	raw := extracttest.Zip(map[string]io.Reader{
+		"word/document.xml": strings.NewReader(`<w:document xmlns:w="w"><w:body>` + body + `</w:body></w:document>`),
+		"word/styles.xml":   strings.NewReader(`<w:styles xmlns:w="w"><w:style w:styleId="Gone"><w:rPr><w:vanish/></w:rPr></w:style></w:styles>`),
+		"word/footnotes.xml": strings.NewReader(`<w:footnotes xmlns:w="w"><w:footnote w:id="0"><w:p><w:r><w:separator/></w:r></w:p></w:footnote>` +
+			`<w:footnote w:id="2">` + para("", "", "Except for") + `<w:p>` + run("", "cause.") + run("<w:vanish/>", "Secret.") + `</w:p></w:footnote></w:footnotes>`),
+		"word/endnotes.xml": strings.NewReader(`<w:endnotes xmlns:w="w"><w:endnote w:id="2">` + para("", "", "In 2020.") + `</w:endnote></w:endnotes>`),
+	})
+	equal(t, text(t, raw), "Either party may leave [footnote: Except for cause.], as agreed. [endnote: In 2020.]\n\n"+
+		"Shown. Seen. Again. Was hidden.\n\nShown, too.\n\n10^3 of CO₂\n")
+}
+
+// A merged cell stands in each row and column that it covers, but a title of a table only once.
+func TestMergedCells(t *testing.T) {
+	cell := func(properties, text string) string {
+		return "<w:tc><w:tcPr>" + properties + "</w:tcPr><w:p>" + run("", text) + "</w:p></w:tc>"
+	}
+	row := func(properties, cells string) string {
+		return "<w:tr><w:trPr>" + properties + "</w:trPr>" + cells + "</w:tr>"
+	}
+	body := "<w:tbl>" + row("", cell(`<w:gridSpan w:val="3"/>`, "Rates")) + row("", cell("", "Region")+cell("", "Rate")+cell("", "Term")) +
+		row("", cell(`<w:vMerge w:val="restart"/>`, "North")+cell("", "4 %")+cell("", "12")) + row("", cell("<w:vMerge/>", "")+cell("", "5 %")+cell("", "24")) +
+		row("<w:hidden/>", cell("", "Secret")+cell("", "1")+cell("", "2")) +
+		row("", cell(`<w:vMerge w:val="continue"/>`, "")+cell(`<w:gridSpan w:val="2"/>`, "none")) + row(`<w:gridBefore w:val="1"/>`, cell("", "6 %")+cell("", "36")) + "</w:tbl>"
+	equal(t, text(t, extracttest.DOCX(body)), "| Rates |  |  |\n| --- | --- | --- |\n| Region | Rate | Term |\n| North | 4 % | 12 |\n| North | 5 % | 24 |\n"+
+		"| North | none | none |\n|  | 6 % | 36 |\n")
+}
+
 func TestOffice(t *testing.T) {
 	raw, err := os.ReadFile("testdata/office.docx")
 	if err != nil {
@@ -203,6 +245,7 @@ func TestBounds(t *testing.T) {
 		"more than 250000 paragraphs":       noise("", "<w:p><w:r><w:t>??</w:t></w:r></w:p>", 12<<20),
 		"1000000 cells":                     noise("<w:tbl><w:tr>", "<w:tc w:x=\"??\"/>", 18<<20),
 		"more than 32 MB of text":           noise("", "<w:p><w:r><w:t>"+strings.Repeat("?", 1000)+"</w:t></w:r></w:p>", 40<<20),
+		"more than 32 MB":                   noise("<w:tbl><w:tr>", `<w:tc><w:tcPr><w:gridSpan w:val="64"/></w:tcPr><w:p><w:r><w:t>`+strings.Repeat("?", 1000)+"</w:t></w:r></w:p></w:tc>", 1<<20),
 	} {
 		_, err := office.ReadDOCX(t.Context(), raw)
 		if broken := (*extract.Broken)(nil); !errors.As(err, &broken) || !strings.Contains(broken.Reason, want) {

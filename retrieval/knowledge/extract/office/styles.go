@@ -13,6 +13,7 @@ const titleLevel = -1
 type style struct {
 	level  int // of a heading; titleLevel for a title, 0 for no heading
 	number place
+	hidden bool // its text is not shown
 	based  string
 }
 
@@ -54,6 +55,8 @@ func (s *styles) token(t xml.Token) error {
 		s.at.based = value(e, "val")
 	case "numId", "ilvl":
 		s.at.number.token(e)
+	case "vanish":
+		s.at.hidden = on(e)
 	}
 	return nil
 }
@@ -77,6 +80,7 @@ func (s *styles) inherit(n *numbering) {
 			if resolved.level == 0 {
 				resolved.level = at.level
 			}
+			resolved.hidden = resolved.hidden || at.hidden
 			if resolved.number.list == "" {
 				resolved.number = at.number
 			}
