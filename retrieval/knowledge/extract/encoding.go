@@ -3,6 +3,8 @@ package extract
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -31,8 +33,30 @@ const (
 
 // Decode returns raw as UTF-8 with line feeds as its only line breaks. The encoding is that of the
 // byte order mark, if there is one; else UTF-16 if most of every other byte are zero, UTF-8 if raw
-// is valid, or what the letter frequencies suggest.
+// is valid or has single invalid bytes, which become U+FFFD, or what its letters suggest.
 func Decode(raw []byte) (string, error) {
+	text, _, err := decode(raw)
+	return text, err
+}
+
+// decode is Decode. guess names the encoding if another one is nearly as likely; else it is "".
+func decode(raw []byte) (text, guess string, err error) {
+	if text, ok, err := decodeUnicode(raw); ok {
+		return text, "", err
+	}
+	return decodeLegacy(raw)
+}
+
+// decodeUnicode decodes UTF-8 and UTF-16. ok is false for other encodings.
+func decodeUnicode(raw []byte) (text string, ok bool, err error) {
+	text, err = unicodeText(raw)
+	return text, !errors.Is(err, errLegacy), err
+}
+
+// errLegacy means that bytes are not in an encoding of Unicode.
+var errLegacy = errors.New("not Unicode")
+
+func unicodeText(raw []byte) (string, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")):
 		return checked(string(raw[3:]))
@@ -50,7 +74,7 @@ func Decode(raw []byte) (string, error) {
 	if torn(raw) {
 		return checked(strings.ToValidUTF8(string(raw), "\ufffd"))
 	}
-	return decodeLegacy(raw)
+	return "", errLegacy
 }
 
 // utf16Order recognises UTF-16 without a byte order mark: in Latin letters, spaces and
@@ -109,31 +133,59 @@ func decodeUTF16(raw []byte, order binary.ByteOrder) (string, error) {
 }
 
 // torn reports whether raw is UTF-8 with a few invalid bytes, as happens when lines are cut at a
-// number of bytes.
+// number of bytes, or when a program inserts a text in another encoding: then each invalid byte is
+// between valid characters, and there are no more of them than of those beyond ASCII.
 func torn(raw []byte) bool {
-	good, bad := 0, 0
+	good, bad, adjacent := 0, 0, 0
+	after := false // an invalid byte
 	for len(raw) > 0 {
 		r, n := utf8.DecodeRune(raw)
+		invalid := r == utf8.RuneError && n == 1
 		switch {
 		case n > 1:
 			good++
-		case r == utf8.RuneError:
+		case invalid:
 			bad++
+			if after {
+				adjacent++
+			}
 		}
+		after = invalid
 		raw = raw[n:]
 	}
-	return bad > 0 && good >= bad*tornShare
+	return bad > 0 && (good >= bad*tornShare || good >= bad && adjacent == 0)
 }
 
-func decodeLegacy(raw []byte) (string, error) {
+func decodeLegacy(raw []byte) (text, guess string, err error) {
+	sample := sampleOf(raw)
+	latin := guessLatin(sample)
+	detected, confidence := detect(sample)
+	candidates := []encoding.Encoding{latin.encoding, detected}
+	sure := latin.sure
+	if !latin.fits() {
+		candidates = []encoding.Encoding{detected}
+		sure = confidence >= sureEnough && detected != charmap.Windows1252 // which fits any bytes
+	}
 	// A short text in Shift JIS cannot be guessed by its letters, but has bytes that are
 	// invalid in Windows-1252.
-	for _, e := range [...]encoding.Encoding{guess(sampleOf(raw)), charmap.Windows1252, japanese.ShiftJIS} {
+	for i, e := range append(candidates, charmap.Windows1252, japanese.ShiftJIS) {
 		if text, ok := decodeStrict(e, raw); ok {
-			return checked(text)
+			if i > 0 || !sure {
+				guess = encodingName(e)
+			}
+			text, err = checked(text)
+			return text, guess, err
 		}
 	}
-	return "", ErrNotText
+	return "", "", ErrNotText
+}
+
+// encodingName returns the name of an encoding for people.
+func encodingName(e encoding.Encoding) string {
+	if name, ok := e.(fmt.Stringer); ok {
+		return name.String()
+	}
+	return "an older encoding"
 }
 
 // sampleOf returns the lines of raw that are not plain ASCII, up to detectBytes, because
@@ -152,25 +204,29 @@ func sampleOf(raw []byte) []byte {
 	return sample
 }
 
-// guess returns the likely encoding of a text, by its letters.
-func guess(sample []byte) (e encoding.Encoding) {
+// detect returns the likely encoding of a text by the frequencies of its letters, and how likely it
+// is, from 0 to 1.
+func detect(sample []byte) (e encoding.Encoding, confidence float64) {
 	defer func() {
 		if recover() != nil { // a panic on hostile bytes must not end the process
-			e = charmap.Windows1252
+			e, confidence = charmap.Windows1252, 0
 		}
 	}()
 	found := chardet.Detect(sample)
 	if found.Confidence < sureEnough {
-		return charmap.Windows1252
+		return charmap.Windows1252, found.Confidence
 	}
 	name := strings.ToLower(found.Encoding)
-	if name == "gb2312" || name == "gbk" {
+	switch name {
+	case "gb2312", "gbk":
 		name = "gb18030" // a superset of both
+	case "macroman":
+		name = "macintosh"
 	}
 	if e, err := htmlindex.Get(name); err == nil {
-		return e
+		return e, found.Confidence
 	}
-	return charmap.Windows1252
+	return charmap.Windows1252, 0
 }
 
 // decodeStrict decodes raw. ok is false if some bytes are invalid in e or decode to

@@ -27,6 +27,11 @@ const (
 	taiwan   = "員工每年享有十五天帶薪年假。請在系統中提交申請，並由主管批准。\n"
 	korea    = "직원은 매년 15일의 유급 휴가를 받을 수 있습니다. 시스템에서 신청하세요.\n"
 	emphatic = "Grüße 𝄞\n"
+	polish   = "Pracownik składa rozliczenie w ciągu dziesięciu dni roboczych. Opłata za hotel nie może przekroczyć trzystu złotych.\n"
+	czech    = "Zaměstnanec předkládá vyúčtování do deseti pracovních dnů. Žádost schvaluje ředitel, výjimky jsou možné.\n"
+	magyar   = "A dolgozó tíz munkanapon belül nyújtja be az elszámolást, a később érkező kérelmeket elutasítják. Fűtés, tűz.\n"
+	turkish  = "Çalışan on iş günü içinde masraf beyanını sunar. Geç başvurular reddedilir; müdür onayı gereklidir. İzmir.\n"
+	arabic   = "يقدم الموظف كشف المصاريف خلال عشرة أيام عمل. يتم رفض الطلبات المتأخرة.\n"
 )
 
 // The encoding of a file is detected.
@@ -62,6 +67,17 @@ func TestEncodings(t *testing.T) {
 	f("Windows-1252, German", charmap.Windows1252, "", german)
 	f("Windows-1252 far below", charmap.Windows1252, "", ascii+"au café\n")
 	f("Windows-1251", charmap.Windows1251, "", russian)
+	f("ISO-8859-2", charmap.ISO8859_2, "", polish)
+	f("Windows-1250", charmap.Windows1250, "", polish)
+	f("ISO-8859-2, Czech", charmap.ISO8859_2, "", czech)
+	f("Windows-1250, Czech", charmap.Windows1250, "", czech)
+	f("Windows-1250, Hungarian", charmap.Windows1250, "", magyar)
+	f("Windows-1254", charmap.Windows1254, "", turkish)
+	f("Windows-1256", charmap.Windows1256, "", arabic)
+	f("Mac", charmap.Macintosh, "", french)
+	f("Mac, German", charmap.Macintosh, "", german)
+	f("Mac, English", charmap.Macintosh, "", english)
+	f("a sign of Windows-1252", charmap.Windows1252, "", "© 2020 by us, 5 €\n")
 	f("KOI8-R", charmap.KOI8R, "", russian)
 	f("ISO-8859-7", charmap.ISO8859_7, "", greek)
 	f("Shift JIS", japanese.ShiftJIS, "", japan)
@@ -72,6 +88,37 @@ func TestEncodings(t *testing.T) {
 	f("GB 18030", simplifiedchinese.GB18030, "", china+"𝄞")
 	f("Big5", traditionalchinese.Big5, "", taiwan)
 	f("EUC-KR", korean.EUCKR, "", korea)
+}
+
+// A file is listed as guessed if its bytes may well be another text.
+func TestGuessed(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		documents, err := extract.Read(extract.Text, "x.txt", []byte(text))
+		got := ""
+		if guessed, ok := errors.AsType[*extract.Guessed](err); ok {
+			got = guessed.Encoding
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if got != want || len(documents) != 1 {
+			t.Errorf("%q: guessed %q, want %q; %v", text, got, want, documents)
+		}
+	}
+	f("caf\xe9", "")
+	f("podr\xf3\xbf s\xb3u\xbfbowa", "")
+	f("It\x92s the company\x92s.", "")
+	f("ki\xfei", "Windows 1254")
+	f("\xff\xb5\xb9 \xa4\xfe", "Windows 1252")
+}
+
+// One invalid byte in UTF-8 costs that byte and no other.
+func TestBadByte(t *testing.T) {
+	const text = "Refunds of the caf\xe9 voucher € 20 take five days. Größe.\n"
+	got, err := extract.Decode([]byte(text))
+	if want := strings.Replace(text, "\xe9", "\ufffd", 1); err != nil || got != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
 }
 
 // UTF-8 with a truncated character is still UTF-8.

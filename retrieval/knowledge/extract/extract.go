@@ -11,7 +11,7 @@ import (
 )
 
 // Version must be changed if anything shared by all readers yields other texts for the same bytes.
-const Version = "5"
+const Version = "6"
 
 // VersionOf returns the version of a format's reader. If only that reader yields other texts,
 // change its number here: then only files of its format are read again.
@@ -74,23 +74,42 @@ var ErrNotText = errors.New("not text in UTF-8, UTF-16 or any older encoding tha
 // ErrTooMuchText is the error for a file with more than MaxText.
 var ErrTooMuchText = Brokenf("it holds more than %d MB of text", MaxText>>20)
 
+// A Guessed error means that a file was read completely, in an encoding that is not certain.
+type Guessed struct{ Encoding string }
+
+func (g *Guessed) Error() string { return "its encoding was guessed: " + g.Encoding }
+
 // Read returns the documents of a file; name is its base name. For a partly broken file it returns
-// what could be read and a *Broken; if attributes were left out, an *AttributesLeftOut.
+// what could be read and a *Broken; if attributes were left out, an *AttributesLeftOut, and if its
+// encoding is not certain, a *Guessed.
 func Read(format Format, name string, raw []byte) ([]Document, error) {
+	var text, guess string
+	var err error
 	if format == HTML {
-		return one(readHTML(raw))
+		text, guess, err = decodeHTML(raw)
+	} else {
+		text, guess, err = decode(raw)
 	}
-	text, err := Decode(raw)
 	if err != nil {
 		return nil, err
 	}
+	documents, err := readText(format, name, text)
+	if err == nil && guess != "" {
+		err = &Guessed{Encoding: guess}
+	}
+	return documents, err
+}
+
+func readText(format Format, name, text string) ([]Document, error) {
 	switch format {
+	case HTML:
+		return one(readHTML(text))
 	case Text:
 		return one(Document{Text: text}, nil)
 	case RST:
 		return one(Document{Text: rstToMarkdown(text), Form: Markdown}, nil)
 	case MarkdownText:
-		return one(Document{Text: text, Form: Markdown}, nil) // the front matter is part of the text
+		return oneInPart(readMarkdown(name, text))
 	case SourceCode:
 		return one(Document{Text: text, Form: Code, Lang: Language(name, text)}, nil)
 	case CSV:
@@ -109,3 +128,6 @@ func one(d Document, err error) ([]Document, error) {
 	}
 	return []Document{d}, nil
 }
+
+// oneInPart is one for a document of which a part may be missing.
+func oneInPart(d Document, err error) ([]Document, error) { return []Document{d}, err }

@@ -35,6 +35,7 @@ func FuzzHTML(f *testing.F)      { fuzz(f, extract.HTML, "x.html") }
 func FuzzJSON(f *testing.F)      { fuzz(f, extract.JSON, "x.json") }
 func FuzzJSONLines(f *testing.F) { fuzz(f, extract.JSONLines, "x.jsonl") }
 func FuzzCSV(f *testing.F)       { fuzz(f, extract.CSV, "x.csv") }
+func FuzzMarkdown(f *testing.F)  { fuzz(f, extract.MarkdownText, "x.mdx") }
 func FuzzRST(f *testing.F)       { fuzz(f, extract.RST, "x.rst") }
 
 // Parts are contiguous from the start to the end, and consist of lines.

@@ -100,6 +100,25 @@ func hostiles() []hostile {
 		{"tabs.rst", "", of("", "\t", "a")},
 		{"matter.md", "", of("---\n", "a: [{", "\n---\n")},
 		{"anchors.md", "", numbered("---\na0: &a0 x\n", "a%[1]d: &a%[1]d [*a0, *a0]\n")},
+		{"deep.md", "not TOML", func(n int) string {
+			return "+++\na = " + strings.Repeat("[", 30_000) + "\n+++\n" + strings.Repeat("x", n)
+		}},
+		{"tables.md", "", func(n int) string {
+			return "+++\n" + numbered("", "[a.b%d]\n")(30_000) + "+++\n" + strings.Repeat("x", n)
+		}},
+		{"comments.md", "", of("x", "<!--", "")},
+		{"closed.md", "", of("x", "<!-- -->", "")},
+		{"percents.md", "", of("", "\n%% ", "")},
+		{"braces.mdx", "", of("", "{/*", "")},
+		{"data.md", "", of("", "![a](data:", "")},
+		{"ticks.md", "", func(n int) string {
+			var b strings.Builder
+			for i := 1; b.Len() < n; i = i%200 + 1 {
+				b.WriteString(strings.Repeat("`", i) + "<")
+			}
+			return b.String()
+		}},
+		{"titles.csv", "", of("", "a\n", "b;c;d\n")},
 		{"latin.txt", "", of("", "\xe9", "")},
 		{"zeros.txt", "", of("", "a\x00", "")},
 	}

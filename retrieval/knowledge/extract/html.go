@@ -12,17 +12,13 @@ import (
 )
 
 // readHTML returns the main content of a page, as Markdown.
-func readHTML(raw []byte) (d Document, err error) {
+func readHTML(text string) (d Document, err error) {
 	// A panic on hostile bytes must not end the process.
 	defer func() {
 		if recover() != nil {
 			d, err = Document{}, errTangled
 		}
 	}()
-	text, err := decodeHTML(raw)
-	if err != nil {
-		return Document{}, err
-	}
 	if err := checkMarkup(text); err != nil {
 		return Document{}, err
 	}
@@ -38,14 +34,15 @@ func readHTML(raw []byte) (d Document, err error) {
 	return Document{Name: name, Text: text, Form: Markdown}, nil
 }
 
-// decodeHTML is Decode for a page that may declare its own encoding.
-func decodeHTML(raw []byte) (string, error) {
+// decodeHTML is decode for a page that may declare its own encoding.
+func decodeHTML(raw []byte) (text, guess string, err error) {
 	if e, name, certain := charset.DetermineEncoding(raw, ""); certain && name != "utf-8" && name != "utf-16le" && name != "utf-16be" && bytes.IndexByte(raw, 0) < 0 {
 		if text, ok := decodeStrict(e, raw); ok {
-			return checked(text)
+			text, err = checked(text)
+			return text, "", err
 		}
 	}
-	return Decode(raw)
+	return decode(raw)
 }
 
 var (
