@@ -59,14 +59,14 @@ func TestFormats(t *testing.T) {
 		{Path: "bad.json", Kind: folder.SkipBroken, Reason: "it is not JSON: it ends too early"},
 		{Path: "clash.jsonl#x.md", Kind: folder.SkipDuplicate, Reason: "another file has a document of this id"},
 		{Path: "deep.html", Kind: folder.SkipBroken, Reason: "its tags are nested too deeply"},
-		{Path: "faq.jsonl", Kind: folder.SkipBroken, Reason: "line 2 is not JSON"},
+		{Path: "faq.jsonl", Kind: folder.SkipPart, Reason: "line 2 is not JSON"},
 		{Path: "handbook.pdf", Kind: folder.SkipUnsupported, Reason: "PDF is not supported"},
 		{Path: "tagged.jsonl", Kind: folder.SkipAttributes, Reason: "attributes left out: tags (an object, or a list of other things than texts)"},
 	}
 	if diff := cmp.Diff(wantSkips, report.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
-	if want := "skipped 6: 1 PDF (unsupported), 3 broken, 1 with the id of another, 1 generated; attributes left out of 1 file (tagged.jsonl)"; report.Summary() != want {
+	if want := "skipped 6: 1 PDF (unsupported), 2 broken, 1 read in part, 1 with the id of another, 1 generated; attributes left out of 1 file (tagged.jsonl)"; report.Summary() != want {
 		t.Errorf("summary %q, want %q", report.Summary(), want)
 	}
 }

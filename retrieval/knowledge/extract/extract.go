@@ -77,7 +77,7 @@ var ErrTooMuchText = Brokenf("it holds more than %d MB of text", MaxText>>20)
 // A Guessed error means that a file was read completely, in an encoding that is not certain.
 type Guessed struct{ Encoding string }
 
-func (g *Guessed) Error() string { return "its encoding was guessed: " + g.Encoding }
+func (g *Guessed) Error() string { return "read as " + g.Encoding + ", which is a guess" }
 
 // Read returns the documents of a file; name is its base name. For a partly broken file it returns
 // what could be read and a *Broken; if attributes were left out, an *AttributesLeftOut, and if its

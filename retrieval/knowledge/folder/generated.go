@@ -25,7 +25,7 @@ const (
 // The names are taken from GitHub's linguist (vendor.yml, generated.rb), from package managers,
 // and from Sphinx, mdBook, MkDocs, Doxygen, rustdoc and javadoc.
 var (
-	minifiedName = regexp.MustCompile(`\.min\.(m?js|cjs|css|json)$`)
+	minifiedName = regexp.MustCompile(`\.min\.(m?js|cjs|css)$`)
 	mapName      = regexp.MustCompile(`\.(m?js|cjs|css|jsx|tsx?)\.map$`)
 	libraryName  = regexp.MustCompile(`^(jquery|jquery[-.]ui|underscore|lodash|modernizr|bootstrap)([-.]v?[0-9][0-9.]*)?([-.](slim|bundle|pack|core))?\.js$`)
 	indexName    = regexp.MustCompile(`^((full)?search[-_.]?index[-_.0-9a-f]*|(member|type|package|module|tag)-search-index)\.js(on)?$`)

@@ -30,8 +30,9 @@ func generatedFiles() (files, rules map[string]string) {
 		}
 	}
 	f("a lock file, by its name", "{}", "package-lock.json", "web/yarn.lock", "go.sum", "Cargo.lock", "poetry.lock", "Gemfile.lock")
-	f("", "x", "fn.min.html", "api/math.min.htm") // pages of functions named min
-	f("minified, by its name", "x", "app.min.js", "a/style.MIN.css", "data.min.json")
+	f("", "x", "fn.min.html", "api/math.min.htm", "constant.MIN.html") // pages of functions named min
+	f("", `{"a": 1}`, "data.min.json")
+	f("minified, by its name", "x", "app.min.js", "a/style.MIN.css", "a/index.min.mjs")
 	f("a source map, by its name", "{}", "app.js.map", "style.css.map", "x.ts.map")
 	f("a copy of a script library, by its name", "x", "jquery.js", "_static/jquery-3.6.0.js", "jquery-ui.js", "underscore-1.13.1.js", "bootstrap.bundle.js")
 	f("a script of a documentation generator, by its name", "x", "_static/doctools.js", "en/_static/language_data.js")

@@ -72,7 +72,11 @@ func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extr
 		documents[i] = documentOf(name, d)
 		documents[i].FrontMatter = f == extract.MarkdownText
 	}
-	return documents, skipOf(name, err)
+	skip := skipOf(name, err)
+	if skip != nil && skip.Kind == SkipBroken && len(documents) > 0 {
+		skip.Kind = SkipPart
+	}
+	return documents, skip
 }
 
 // Extract returns the documents in the bytes of a file; for a partly broken one it returns
@@ -119,6 +123,8 @@ func FailureOf(err error) *Failure {
 		kind = SkipBroken
 	} else if left := (*extract.AttributesLeftOut)(nil); errors.As(err, &left) {
 		kind = SkipAttributes
+	} else if guessed := (*extract.Guessed)(nil); errors.As(err, &guessed) {
+		kind = SkipGuessed
 	} else if errors.Is(err, extract.ErrNotText) {
 		kind = SkipNotText
 	}

@@ -74,7 +74,9 @@ const (
 	SkipUnsupported SkipKind = "unsupported" // by its name, not a supported format
 	SkipTooLarge    SkipKind = "too-large"   // more than MaxFile
 	SkipNotText     SkipKind = "not-text"    // in no recognized encoding
-	SkipBroken      SkipKind = "broken"      // damaged or hostile; the readable part was read
+	SkipBroken      SkipKind = "broken"      // damaged or hostile; nothing of it was read
+	SkipPart        SkipKind = "part"        // read in part, except for what Reason names
+	SkipGuessed     SkipKind = "guessed"     // read, in an encoding that is not certain
 	SkipDuplicate   SkipKind = "duplicate"   // another document has the same id
 	SkipTwin        SkipKind = "twin"        // the same as another document in another format, by Reason; read, but not searched
 	SkipSecret      SkipKind = "secret"      // by its name, a key or an environment file
@@ -103,7 +105,7 @@ func (r Report) Summary() string {
 		kind SkipKind
 		text string
 	}{
-		{SkipTooLarge, "over 10 MB"}, {SkipNotText, "not text"}, {SkipBroken, "broken"}, {SkipDuplicate, "with the id of another"}, {SkipUnreadable, "unreadable"}, {SkipMemory, "for want of memory"},
+		{SkipTooLarge, "over 10 MB"}, {SkipNotText, "not text"}, {SkipBroken, "broken"}, {SkipPart, "read in part"}, {SkipDuplicate, "with the id of another"}, {SkipUnreadable, "unreadable"}, {SkipMemory, "for want of memory"},
 		{SkipLink, "links"}, {SkipVendored, "node_modules"}, {SkipGenerated, "generated"}, {SkipHidden, "hidden"}, {SkipTwin, "the same as others"},
 	} {
 		if n := kinds[k.kind]; n > 0 {
@@ -112,7 +114,7 @@ func (r Report) Summary() string {
 	}
 	var lists []string
 	if len(parts) > 0 {
-		lists = append(lists, fmt.Sprintf("skipped %d: %s", len(r.Skipped)-kinds[SkipSecret]-kinds[SkipAttributes], strings.Join(parts, ", ")))
+		lists = append(lists, fmt.Sprintf("skipped %d: %s", len(r.Skipped)-kinds[SkipSecret]-kinds[SkipAttributes]-kinds[SkipGuessed], strings.Join(parts, ", ")))
 	}
 	switch n := kinds[SkipSecret]; {
 	case n == 1:
@@ -122,6 +124,9 @@ func (r Report) Summary() string {
 	}
 	if len(lists) == 1 && len(parts) == 0 {
 		lists[0] = "skipped " + lists[0]
+	}
+	if n := kinds[SkipGuessed]; n > 0 {
+		lists = append(lists, fmt.Sprintf("encoding guessed of %d (%s)", n, first[SkipGuessed]))
 	}
 	unfits, unfit := kinds[SkipAttributes], first[SkipAttributes]
 	for i, n := range r.Notes {

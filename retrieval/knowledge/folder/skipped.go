@@ -71,7 +71,7 @@ func concern(k SkipKind) int {
 	switch k {
 	case SkipUnsupported:
 		return 1
-	case SkipSecret, SkipHidden, SkipVendored, SkipGenerated, SkipLink, SkipAttributes, SkipTwin:
+	case SkipSecret, SkipHidden, SkipVendored, SkipGenerated, SkipLink, SkipAttributes, SkipTwin, SkipGuessed:
 		return 2
 	}
 	return 0
@@ -92,10 +92,17 @@ func groupOf(s Skip) SkippedGroup {
 		g.What, g.Why = typeOf(s.Path)+" broken", s.Reason
 		switch {
 		case pdf.IsScanned(s.Reason):
-			g.What, g.Why, g.Remedy = "PDF scanned", "no text layer", "run OCR first, e.g. ocrmypdf"
+			g.What, g.Why, g.Remedy = "PDF scanned", "no text layer", ocrRemedy
 		case pdf.IsProtected(s.Reason):
 			g.What, g.Why, g.Remedy = "PDF protected by a password", "", "save without one"
 		}
+	case SkipPart:
+		g.What, g.Why = typeOf(s.Path)+" read in part", s.Reason
+		if pdf.IsScanned(s.Reason) {
+			g.Remedy = ocrRemedy
+		}
+	case SkipGuessed:
+		g.What, g.Why, g.Remedy = "in a guessed encoding", s.Reason, "save as UTF-8"
 	case SkipDuplicate:
 		g.What, g.Remedy = "with the id of another document", "give each an id of its own"
 	case SkipUnreadable:
@@ -121,6 +128,8 @@ func groupOf(s Skip) SkippedGroup {
 	}
 	return g
 }
+
+const ocrRemedy = "run OCR first, e.g. ocrmypdf"
 
 // A remedy is advice for formats that are not supported.
 type remedy struct {

@@ -22,11 +22,13 @@ func TestSkippedLines(t *testing.T) {
 	add(2, folder.SkipUnsupported, "%d.xlsx", "XLSX is not supported")
 	add(1, folder.SkipUnsupported, "Makefile%d", "without extension is not supported")
 	add(2, folder.SkipBroken, "%d.pdf", "there is no text in it: its pages are scanned")
-	add(1, folder.SkipBroken, "part%d.pdf", "no text on pages 3–5: scanned; page 7 cannot be read")
+	add(1, folder.SkipPart, "part%d.pdf", "no text on pages 3–5: scanned; page 7 cannot be read")
 	add(1, folder.SkipBroken, "locked%d.pdf", "it is protected by a password")
 	add(1, folder.SkipBroken, "torn%d.pdf", "it is no PDF, or broken")
-	add(1, folder.SkipBroken, "a%d.jsonl", "line 2 is not JSON")
-	add(1, folder.SkipBroken, "b%d.jsonl", "line 3 is not JSON")
+	add(1, folder.SkipBroken, "a%d.docx", "it is nested too deeply")
+	add(1, folder.SkipBroken, "b%d.docx", "it is no DOCX, or broken")
+	add(1, folder.SkipPart, "b%d.jsonl", "line 3 is not JSON")
+	add(2, folder.SkipGuessed, "g%d.txt", "read as Windows 1250, which is a guess")
 	add(4, folder.SkipTooLarge, "%d.txt", "more than 10 MB")
 	add(1, folder.SkipNotText, "t%d.txt", "not text")
 	add(1, folder.SkipDuplicate, "d%d", "another file has a document of this id")
@@ -40,10 +42,12 @@ func TestSkippedLines(t *testing.T) {
 	add(1, folder.SkipAttributes, "f%d.jsonl", "x")
 	want := []string{
 		"4 over 10 MB; split",
-		"3 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf",
-		"2 JSONL broken: each for a reason of its own",
+		"2 DOCX broken: each for a reason of its own",
+		"2 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf",
+		"1 JSONL read in part: line 3 is not JSON",
 		"1 PDF broken: it is no PDF, or broken",
 		"1 PDF protected by a password; save without one",
+		"1 PDF read in part: no text on pages 3–5: scanned; page 7 cannot be read; run OCR first, e.g. ocrmypdf",
 		"1 for want of memory: too little memory; raise the memory limit, or split",
 		"1 not text in a known encoding; save as UTF-8",
 		"1 unreadable: permission denied",
@@ -51,6 +55,7 @@ func TestSkippedLines(t *testing.T) {
 		"213 PNG: no text",
 		"2 XLSX: not read; save as CSV",
 		"1 without extension: not a format that is read",
+		"2 in a guessed encoding: read as Windows 1250, which is a guess; save as UTF-8",
 		"2 likely secret by name",
 		"1 hidden by name",
 		"1 installed packages",
@@ -62,7 +67,7 @@ func TestSkippedLines(t *testing.T) {
 		t.Error(diff)
 	}
 	groups := r.SkippedGroups()
-	if g := groups[1]; g != (folder.SkippedGroup{Kind: folder.SkipBroken, Files: 3, What: "PDF scanned", Why: "no text layer", Remedy: "run OCR first, e.g. ocrmypdf", First: "0.pdf"}) {
+	if g := groups[2]; g != (folder.SkippedGroup{Kind: folder.SkipBroken, Files: 2, What: "PDF scanned", Why: "no text layer", Remedy: "run OCR first, e.g. ocrmypdf", First: "0.pdf"}) {
 		t.Errorf("%+v", g)
 	}
 	total := 0
@@ -99,7 +104,7 @@ func TestSkippedLinesOfManyFormats(t *testing.T) {
 func TestOnPurpose(t *testing.T) {
 	for kind, want := range map[folder.SkipKind]bool{
 		folder.SkipUnsupported: true, folder.SkipSecret: true, folder.SkipHidden: true, folder.SkipVendored: true, folder.SkipGenerated: true,
-		folder.SkipLink: true, folder.SkipAttributes: true,
+		folder.SkipLink: true, folder.SkipAttributes: true, folder.SkipGuessed: true, folder.SkipPart: false,
 		folder.SkipBroken: false, folder.SkipTooLarge: false, folder.SkipNotText: false, folder.SkipDuplicate: false, folder.SkipUnreadable: false, "new": false,
 	} {
 		if kind.OnPurpose() != want {

@@ -19,7 +19,7 @@ import (
 )
 
 // Version must be changed if anything here, or in pdfium, yields another text for the same file.
-const Version = "pdfium 1"
+const Version = "pdfium 2"
 
 // The limits for one file.
 const (
@@ -241,7 +241,7 @@ func (c *content) document(err error) (extract.Document, error) {
 	if err != nil {
 		why = append(why, fmt.Sprintf("after page %d: %v", len(c.pages), err))
 	}
-	if len(c.scanned) > 0 {
+	if len(c.scanned) > 0 && !c.covers() {
 		why = append(why, "no text on "+ranges(c.scanned)+scannedPages)
 	}
 	if len(c.damaged) > 0 {
@@ -252,4 +252,21 @@ func (c *content) document(err error) (extract.Document, error) {
 		return d, extract.Brokenf("%s", strings.Join(why, "; "))
 	}
 	return d, nil
+}
+
+// covers reports whether the pages that are images are the first or the last of a document with
+// as many pages of text or more: its covers.
+func (c *content) covers() bool {
+	text := 0
+	for _, p := range c.pages {
+		if len(p.lines) > 0 {
+			text++
+		}
+	}
+	for _, n := range c.scanned {
+		if n != 1 && n != c.pages[len(c.pages)-1].number {
+			return false
+		}
+	}
+	return text >= len(c.scanned)
 }

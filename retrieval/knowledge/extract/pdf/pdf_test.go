@@ -32,7 +32,7 @@ import (
 //   cairo.pdf; cairo (rsvg-convert -f pdf of an SVG); 1.5
 //   cjk.pdf; ReportLab 5.1; 1.3; Chinese and Japanese in fonts that are not in the file
 //   form.pdf; ReportLab 5.1; 1.3, a form that is filled in
-//   scanned.pdf, scanned_part.pdf; ReportLab 5.1; 1.3, pages that are images
+//   scanned.pdf, scanned_part.pdf, cover.pdf; ReportLab 5.1; 1.3, pages that are images
 //   aes256.pdf; qpdf (pikepdf 10.17) of typst17.pdf; 1.7, encrypted; a password opens it
 //   owner.pdf; qpdf (pikepdf 10.17) of typst17.pdf; 1.7, encrypted; everybody may open it
 
@@ -77,6 +77,7 @@ func TestProducers(t *testing.T) {
 		{"form.pdf", "", []string{"Name of the vessel:", "Length in metres:", "Petrel of Stromness", "14.5"}, ""},
 		{"owner.pdf", "Bee-keeping in cities", []string{"A colony needs at least forty kilograms"}, ""},
 		{"scanned_part.pdf", "", []string{"###### p. 1\n\nThe first page was written", "###### p. 3\n\nThe third page"}, "no text on page 2: scanned"},
+		{"cover.pdf", "", []string{"###### p. 2\n\nThe gate closes", "###### p. 3\n\nThe gate opens"}, ""},
 		{"scanned.pdf", "", nil, "there is no text in it: its pages are scanned"},
 		{"aes256.pdf", "", nil, "it is protected by a password"},
 	} {
