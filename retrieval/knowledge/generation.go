@@ -21,7 +21,7 @@ const version = "10"
 // Generation returns the digest of a base: the sum of its documents combined with the versions of
 // everything that reads them. deps is Deps.Version.
 func Generation(sum chunk.Sum, deps string) string {
-	parts := []string{"sidenote knowledge", version, analysis.Version, office.DOCXVersion, strconv.Itoa(chunk.MaxTokens), deps, index.TwinsVersion}
+	parts := []string{"sidenote knowledge", version, analysis.Version, office.Versions(), strconv.Itoa(chunk.MaxTokens), deps, index.TwinsVersion}
 	for _, f := range extract.Formats() {
 		parts = append(parts, extract.VersionOf(f))
 	}
@@ -58,11 +58,8 @@ func (r Readers) Has(name ReaderName) bool { return slices.Contains(r, name) }
 
 // readerVersion returns the version of a reader outside package extract, and "" for the others.
 func (d Deps) readerVersion(f extract.Format) string {
-	switch {
-	case f == extract.DOCX:
-		return office.DOCXVersion
-	case f == extract.PDF && d.PDF != nil:
+	if f == extract.PDF && d.PDF != nil {
 		return pdf.Version
 	}
-	return ""
+	return office.VersionOf(f)
 }

@@ -22,6 +22,11 @@ const (
 	PDF
 	DOCX
 	RST
+	XLSX
+	ODS
+	PPTX
+	ODP
+	ODT
 
 	endOfFormats
 )
@@ -34,8 +39,18 @@ func Formats() (all []Format) {
 	return all
 }
 
-// HoldsMany reports whether a file of a format may hold many documents.
-func HoldsMany(f Format) bool { return f == JSON || f == JSONLines }
+// HoldsMany reports whether a file of the format may hold many documents.
+func (f Format) HoldsMany() bool { return f == JSON || f == JSONLines }
+
+// Packed reports whether files of the format are archives, whose text may take far more memory than
+// the file.
+func (f Format) Packed() bool {
+	switch f {
+	case PDF, DOCX, XLSX, ODS, PPTX, ODP, ODT:
+		return true
+	}
+	return false
+}
 
 // Of returns a file's format, by its name.
 func Of(name string) Format {
@@ -61,8 +76,18 @@ func Of(name string) Format {
 		return CSV
 	case ".pdf":
 		return PDF
-	case ".docx":
+	case ".docx", ".docm", ".dotx":
 		return DOCX
+	case ".xlsx", ".xlsm", ".xltx":
+		return XLSX
+	case ".pptx", ".pptm", ".ppsx", ".potx":
+		return PPTX
+	case ".odt", ".ott":
+		return ODT
+	case ".ods", ".ots":
+		return ODS
+	case ".odp", ".otp":
+		return ODP
 	case "":
 		switch base {
 		case "readme", "changelog", "changes", "contributing", "faq", "history", "install", "news", "notes", "todo", "usage":

@@ -32,6 +32,7 @@ type RowWriter struct {
 	sample  [][]string // rows before the header is known
 	begun   bool
 	header  []string // nil if the table has none
+	named   bool     // a row was written with the names of its header
 	section string   // of the previous row
 }
 
@@ -57,8 +58,8 @@ func (w *RowWriter) Text() string {
 	if !w.begun {
 		w.begin()
 	}
-	if w.out.Len() == 0 {
-		return strings.Join(w.header, ", ") // there is only a header
+	if !w.named {
+		return w.out.String() + strings.Join(w.header, ", ") // no row follows the header
 	}
 	return w.out.String()
 }
@@ -232,6 +233,7 @@ func (w *RowWriter) write(row []string) {
 		w.out.WriteString(value + "\n")
 	}
 	if w.out.Len() > before {
+		w.named = true
 		w.out.WriteByte('\n')
 	}
 }

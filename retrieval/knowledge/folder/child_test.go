@@ -42,7 +42,20 @@ func failed(err error) string {
 // A child process extracts the same documents, with the same failures.
 func TestSameAsHere(t *testing.T) {
 	r, here := folder.NewChildReader(extracttest.CodeCache()), pdf.New(extracttest.CodeCache())
+	office := func(name string) string {
+		raw, err := os.ReadFile(filepath.Join("../extract/office/testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
 	for name, raw := range map[string]string{
+		"a.xlsx":      office("openpyxl.xlsx"),
+		"a.ods":       office("odfpy.ods"),
+		"a.pptx":      office("slides.pptx"),
+		"a.odp":       office("odfpy.odp"),
+		"a.odt":       office("odfpy.odt"),
+		"guess.txt":   "I\xf0d\xfdr",
 		"a.md":        "---\ntitle: Ants\n---\n# Ants\n\nAn ant.\r\n",
 		"a.txt":       "caf\xe9 au lait",
 		"binary.txt":  "a\x00\x01\x02b",

@@ -87,8 +87,8 @@ func Extract(ctx context.Context, f extract.Format, name string, raw []byte, p *
 	switch f {
 	case extract.PDF:
 		one, err = p.Read(ctx, raw)
-	case extract.DOCX:
-		one, err = office.ReadDOCX(ctx, raw)
+	case extract.DOCX, extract.XLSX, extract.ODS, extract.PPTX, extract.ODP, extract.ODT:
+		one, err = office.Read(ctx, f, raw)
 	default:
 		return extract.Read(f, path.Base(name), raw)
 	}

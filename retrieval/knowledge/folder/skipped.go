@@ -143,9 +143,9 @@ func cureOf(extension string) (why, cure string) {
 		{".png .jpg .jpeg .gif .webp .bmp .ico .tif .tiff .heic .avif .svg .psd .ai .eps .drawio .fig", "no text", ""},
 		{".mp3 .wav .ogg .flac .m4a .mp4 .mov .avi .mkv .webm", "no text", "a transcript is read"},
 		{".zip .tar .gz .tgz .bz2 .xz .zst .7z .rar .jar .war .deb .rpm", "an archive", "unpack"},
-		{".doc .odt .rtf .pages .epub .tex .wpd", "not read", "save as DOCX, PDF or HTML"},
-		{".xls .xlsx .xlsm .ods .numbers .parquet", "not read", "save as CSV"},
-		{".ppt .pptx .odp .key", "not read", "save as PDF"},
+		{".doc .rtf .pages .epub .tex .wpd", "not read", "save as DOCX, PDF or HTML"},
+		{".xls .xlsb .numbers .parquet", "not read", "save as XLSX or CSV"},
+		{".ppt .key", "not read", "save as PPTX or PDF"},
 		{".eml .msg .mbox .ipynb .chm .one", "not read", "save as HTML or text"},
 		{".exe .dll .so .dylib .o .a .class .pyc .wasm .bin .dat .db .sqlite .ttf .otf .woff .woff2 .eot .mo", "no text", ""},
 	} {

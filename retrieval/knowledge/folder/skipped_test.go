@@ -19,7 +19,7 @@ func TestSkippedLines(t *testing.T) {
 		}
 	}
 	add(213, folder.SkipUnsupported, "img/%d.PNG", "PNG is not supported")
-	add(2, folder.SkipUnsupported, "%d.xlsx", "XLSX is not supported")
+	add(2, folder.SkipUnsupported, "%d.xls", "XLS is not supported")
 	add(1, folder.SkipUnsupported, "Makefile%d", "without extension is not supported")
 	add(2, folder.SkipBroken, "%d.pdf", "there is no text in it: its pages are scanned")
 	add(1, folder.SkipPart, "part%d.pdf", "no text on pages 3–5: scanned; page 7 cannot be read")
@@ -53,7 +53,7 @@ func TestSkippedLines(t *testing.T) {
 		"1 unreadable: permission denied",
 		"1 with the id of another document; give each an id of its own",
 		"213 PNG: no text",
-		"2 XLSX: not read; save as CSV",
+		"2 XLS: not read; save as XLSX or CSV",
 		"1 without extension: not a format that is read",
 		"2 in a guessed encoding: read as Windows 1250, which is a guess; save as UTF-8",
 		"2 likely secret by name",

@@ -56,7 +56,7 @@ func rank(id string) (place int, ok bool) {
 	if at := strings.LastIndexByte(id, '.'); at < 0 || len(id)-at < shortest || len(id)-at > longest || strings.Contains(id, "#") { // no suffix, or a part of a file
 		return 0, false
 	}
-	place = slices.Index([]extract.Format{extract.MarkdownText, extract.HTML, extract.RST, extract.DOCX, extract.Text, extract.PDF}, extract.Of(id))
+	place = slices.Index([]extract.Format{extract.MarkdownText, extract.HTML, extract.RST, extract.DOCX, extract.ODT, extract.PPTX, extract.ODP, extract.Text, extract.PDF}, extract.Of(id))
 	return place, place >= 0
 }
 
@@ -88,7 +88,7 @@ type namedDocument struct {
 }
 
 // TwinsVersion changes whenever other documents become twins.
-const TwinsVersion = "twins 1"
+const TwinsVersion = "twins 2"
 
 // A twinning is the list of the documents of a segment that may be twins.
 type twinning struct {

@@ -26,8 +26,8 @@ const (
 
 // lightFactor is an upper bound for the memory that a file takes while it is read, cut and
 // written, as a multiple of its size. The worst JSON files are lists of numbers, each of which is
-// a document; the worst others are pages of tags. There is no such bound for PDF and DOCX, which
-// are compressed. Measured by TestMemoryOfSmallFiles.
+// a document; the worst others are pages of tags. There is no such bound for formats that are
+// packed. Measured by TestMemoryOfSmallFiles.
 func lightFactor(f extract.Format) int64 {
 	if f == extract.JSON || f == extract.JSONLines {
 		return 1000

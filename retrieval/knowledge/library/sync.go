@@ -299,7 +299,7 @@ func (s *syncing) files(ctx context.Context, names []string) error {
 	}
 	for i, name := range names {
 		f := s.look(name)
-		if !f.unchanged && f.size > partBytes && extract.HoldsMany(s.source.Format(name)) {
+		if !f.unchanged && f.size > partBytes && s.source.Format(name).HoldsMany() {
 			if err := flush(false); err != nil {
 				return err
 			}
@@ -347,7 +347,7 @@ func (s *syncing) apart(f *syncFile) bool {
 		return false
 	}
 	format := s.source.Format(f.name)
-	return format == extract.PDF || format == extract.DOCX || lightFactor(format)*f.size > s.l.reader.deps.Memory.Free()/2
+	return format.Packed() || lightFactor(format)*f.size > s.l.reader.deps.Memory.Free()/2
 }
 
 // filesWithin is files with limited memory: small files in batches that surely fit, and each of

@@ -2,50 +2,30 @@ package office
 
 import (
 	"encoding/xml"
+	"strconv"
 	"strings"
-
-	"sidenote/retrieval/knowledge/extract"
 )
 
 // A writer converts the tokens of a document's body to Markdown blocks. It counts open elements
 // instead of recursing, so deep nesting costs nothing.
 type writer struct {
+	flow
 	styles    *styles
 	numbering *numbering
-	blocks    []block
-	written   int // bytes of their texts
 
-	text       strings.Builder // of the current paragraph
-	style      style           // own properties take precedence over those of its style
+	style      style // own properties take precedence over those of its style
 	run        run
-	raised     strings.Builder // text of the current run if it is not on the line
 	inText     bool
 	properties int // open elements that contain only formatting
 	skipped    int // open elements whose text is left out
 
 	notes map[string]string // texts of footnotes and endnotes, by their kind and id
-
-	tables int // open tables
-	table  table
-	cell   strings.Builder
-	cells  int // in all tables
 }
 
 // A run is the properties of a piece of a paragraph.
 type run struct {
-	hidden, shown bool   // shown overrides the style of the paragraph
-	script        string // superscript, subscript or else on the line
+	hidden, shown bool // shown overrides the style of the paragraph
 }
-
-// A block is a paragraph, heading, item or table.
-type block struct {
-	text  string
-	level int // of a heading; see style
-	item  bool
-}
-
-// maxListDepth is the depth up to which nested lists are indented.
-const maxListDepth = 6
 
 func (w *writer) token(t xml.Token) error {
 	switch t := t.(type) {
@@ -54,30 +34,12 @@ func (w *writer) token(t xml.Token) error {
 	case xml.EndElement:
 		w.end(t.Name.Local)
 	case xml.CharData:
-		switch {
-		case !w.inText || w.skipped > 0 || w.hidden():
-		case w.run.script == "superscript" || w.run.script == "subscript":
-			w.raised.Write(t)
-		default:
-			w.text.Write(t)
+		if w.inText && w.skipped == 0 && !w.hidden() {
+			w.write(t)
 		}
 	}
-	if w.written+w.table.size+w.text.Len()+w.raised.Len()+w.cell.Len() > extract.MaxText {
-		return extract.ErrTooMuchText
-	}
-	if len(w.blocks) > maxBlocks || w.cells > maxCells {
-		return errParts
-	}
-	return nil
+	return w.check()
 }
-
-// Limits on the parts of a document, which take memory even if they contain no text.
-const (
-	maxBlocks = 250_000
-	maxCells  = 1_000_000
-)
-
-var errParts = extract.Brokenf("it has more than %d paragraphs or %d cells", maxBlocks, maxCells)
 
 func (w *writer) start(e xml.StartElement) {
 	if w.skipped > 0 && !revision(e.Name.Local) {
@@ -129,7 +91,7 @@ func (w *writer) format(e xml.StartElement) {
 	case "vanish":
 		w.run.hidden, w.run.shown = on(e), !on(e)
 	case "vertAlign":
-		w.run.script = value(e, "val")
+		w.script = value(e, "val")
 	}
 }
 
@@ -149,19 +111,6 @@ func (w *writer) note(kind, id string) {
 	if text := w.notes[kind+" "+id]; text != "" && !w.hidden() {
 		w.text.WriteString(" [" + kind + ": " + text + "]")
 	}
-}
-
-// endRun writes raised or lowered text so that it stays distinct from the text before it.
-func (w *writer) endRun() {
-	text := w.raised.String()
-	w.raised.Reset()
-	if w.run.script == "subscript" {
-		text = extract.Subscript(text)
-	} else {
-		text = extract.Superscript(w.text.String(), text)
-	}
-	w.text.WriteString(text)
-	w.run = run{}
 }
 
 // revision reports whether the text of an element is left out: of what was deleted or moved away in
@@ -191,7 +140,8 @@ func (w *writer) end(name string) {
 	case "pPr", "rPr", "tblPr", "sectPr":
 		w.properties = max(0, w.properties-1)
 	case "r":
-		w.endRun()
+		w.endScript()
+		w.run = run{}
 	case "t":
 		w.inText = false
 	case "tc", "tr", "tbl":
@@ -205,20 +155,16 @@ func (w *writer) end(name string) {
 
 // paragraph writes the completed paragraph.
 func (w *writer) paragraph() {
-	text := strings.TrimSpace(w.text.String())
-	w.text.Reset()
+	text := w.take()
 	switch {
 	case text == "":
-	case w.tables > 0:
-		w.cell.WriteString(text + " ")
 	case w.style.level != 0:
-		words := strings.Join(strings.Fields(text), " ")
 		if w.style.number.listed() {
 			if mark := w.numbering.mark(w.style.number); mark != bullet && mark != "" {
-				words = mark + " " + words
+				text = mark + " " + text
 			}
 		}
-		w.block(block{text: words, level: w.style.level})
+		w.heading(w.style.level, text)
 	case w.style.number.listed():
 		w.item(text)
 	default:
@@ -226,62 +172,59 @@ func (w *writer) paragraph() {
 	}
 }
 
-func (w *writer) plain(text string) {
-	lines := strings.Split(text, "\n")
-	for i, l := range lines {
-		lines[i] = extract.Literal(strings.TrimSpace(l))
-	}
-	w.block(block{text: strings.Join(lines, "\n")})
-}
-
 // item writes a list item with its bullet or number.
 func (w *writer) item(text string) {
-	mark := w.numbering.mark(w.style.number)
-	if mark == "" {
+	if mark := w.numbering.mark(w.style.number); mark != "" {
+		w.flow.item(w.style.number.level, mark, text)
+	} else {
 		w.plain(text)
-		return
 	}
-	indent := strings.Repeat("  ", min(w.style.number.level, maxListDepth))
-	w.block(block{text: indent + mark + " " + strings.ReplaceAll(text, "\n", "\n"+indent+"  "), item: true})
 }
 
-func (w *writer) block(b block) {
-	w.blocks = append(w.blocks, b)
-	w.written += len(b.text)
+// startTable handles the start of an element of a table.
+func (w *writer) startTable(e xml.StartElement) {
+	switch e.Name.Local {
+	case "tbl":
+		w.openTable()
+	case "tr":
+		w.openRow()
+	case "tc":
+		w.openCell()
+	default:
+		if w.tables == 1 { // tables in cells are text
+			w.table.property(e)
+		}
+	}
 }
 
-// maxLevel is the level of the smallest headings in Markdown.
-const maxLevel = 6
+// property reads a property of a row or cell.
+func (t *table) property(e xml.StartElement) {
+	switch e.Name.Local {
+	case "hidden":
+		t.hidden = on(e)
+	case "gridBefore":
+		t.row = make([]string, spanOf(e))
+	case "gridSpan":
+		t.span = spanOf(e)
+	case "vMerge":
+		t.above = value(e, "val") != "restart"
+	}
+}
 
-// markdown returns the text. name is the title in the document's properties. A single heading of
-// level 1 is the title if there is no other title; otherwise all headings are moved one level
-// down.
-func (w *writer) markdown(name string) string {
-	titles, tops, top := 0, 0, ""
-	for _, b := range w.blocks {
-		switch b.level {
-		case titleLevel:
-			titles++
-		case 1:
-			tops, top = tops+1, b.text
-		}
+// spanOf returns a number of columns, at least 1.
+func spanOf(e xml.StartElement) int {
+	n, _ := strconv.Atoi(value(e, "val"))
+	return min(max(n, 1), maxSpan)
+}
+
+// endTable handles the end of an element of a table.
+func (w *writer) endTable(name string) {
+	switch name {
+	case "tc":
+		w.closeCell()
+	case "tr":
+		w.closeRow()
+	case "tbl":
+		w.closeTable()
 	}
-	below := 1
-	if titles == 0 && tops == 1 && (name == "" || name == top) {
-		below = 0
-	}
-	var out strings.Builder
-	for i, b := range w.blocks {
-		if i > 0 && (!b.item || !w.blocks[i-1].item) { // no blank line between items
-			out.WriteByte('\n')
-		}
-		switch {
-		case b.level == titleLevel:
-			out.WriteString("# ")
-		case b.level > 0:
-			out.WriteString(strings.Repeat("#", min(b.level+below, maxLevel)) + " ")
-		}
-		out.WriteString(b.text + "\n")
-	}
-	return out.String()
 }

@@ -58,7 +58,7 @@ func pack(title, body string) []byte {
 
 func text(t *testing.T, raw []byte) string {
 	t.Helper()
-	d, err := office.ReadDOCX(t.Context(), raw)
+	d, err := office.Read(t.Context(), extract.DOCX, raw)
 	if err != nil || d.Form != extract.Markdown {
 		t.Fatalf("form %d, %v", d.Form, err)
 	}
@@ -109,7 +109,7 @@ func TestBody(t *testing.T) {
 		`<w:tbl><w:tr><w:tc>` + para("", "", "Child") + `</w:tc><w:tc>` + para("", "", "Weeks") + `</w:tc></w:tr>` +
 		`<w:tr><w:tc>` + para("", "", "first") + para("", "", "born") + `</w:tc><w:tc><w:tbl><w:tr><w:tc>` + para("", "", "16") + `</w:tc></w:tr></w:tbl></w:tc></w:tr></w:tbl>` +
 		`<w:p><w:r><w:t>A box: </w:t><w:txbxContent>` + para("", "", "in it") + `</w:txbxContent><mc:Fallback xmlns:mc="m">` + para("", "", "twice") + `</mc:Fallback></w:r></w:p>`
-	d, err := office.ReadDOCX(t.Context(), pack("The handbook", body))
+	d, err := office.Read(t.Context(), extract.DOCX, pack("The handbook", body))
 	if err != nil || d.Name != "The handbook" {
 		t.Fatalf("%q, %v", d.Name, err)
 	}
@@ -208,7 +208,7 @@ func TestHostile(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			d, err := office.ReadDOCX(t.Context(), tc.raw)
+			d, err := office.Read(t.Context(), extract.DOCX, tc.raw)
 			runtime.ReadMemStats(&after)
 			broken := (*extract.Broken)(nil)
 			if !errors.As(err, &broken) || !strings.Contains(broken.Reason, tc.want) || d.Text != "" {
@@ -247,7 +247,7 @@ func TestBounds(t *testing.T) {
 		"more than 32 MB of text":           noise("", "<w:p><w:r><w:t>"+strings.Repeat("?", 1000)+"</w:t></w:r></w:p>", 40<<20),
 		"more than 32 MB":                   noise("<w:tbl><w:tr>", `<w:tc><w:tcPr><w:gridSpan w:val="64"/></w:tcPr><w:p><w:r><w:t>`+strings.Repeat("?", 1000)+"</w:t></w:r></w:p></w:tc>", 1<<20),
 	} {
-		_, err := office.ReadDOCX(t.Context(), raw)
+		_, err := office.Read(t.Context(), extract.DOCX, raw)
 		if broken := (*extract.Broken)(nil); !errors.As(err, &broken) || !strings.Contains(broken.Reason, want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -258,7 +258,7 @@ func TestBounds(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := office.ReadDOCX(ctx, extracttest.DOCX(para("", "", "text"))); !errors.Is(err, context.Canceled) {
+	if _, err := office.Read(ctx, extract.DOCX, extracttest.DOCX(para("", "", "text"))); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -267,7 +267,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(para("H1", number("2", "1"), "x")), []byte("<w:lvl>"))
 	f.Fuzz(func(t *testing.T, body, numbers []byte) {
 		raw := extracttest.Zip(map[string]io.Reader{"word/document.xml": bytes.NewReader(body), "word/numbering.xml": bytes.NewReader(numbers), "word/styles.xml": bytes.NewReader(numbers)})
-		d, err := office.ReadDOCX(t.Context(), raw)
+		d, err := office.Read(t.Context(), extract.DOCX, raw)
 		broken := (*extract.Broken)(nil)
 		if err != nil && !errors.As(err, &broken) || strings.ToValidUTF8(d.Text, "") != d.Text {
 			t.Errorf("%q, %v", d.Text, err)

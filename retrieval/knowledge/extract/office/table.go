@@ -1,8 +1,6 @@
 package office
 
 import (
-	"encoding/xml"
-	"strconv"
 	"strings"
 
 	"sidenote/retrieval/knowledge/extract"
@@ -19,69 +17,68 @@ type table struct {
 	row    []string // being read
 	cells  int      // its cells
 	hidden bool     // it is not shown
-	span   int      // columns that the current cell covers
-	merged bool     // the current cell continues the one above it
+
+	span        int  // columns that the current cell covers
+	above, left bool // the current cell is covered by the one above it, or to its left
 }
 
-// startTable handles the start of an element of a table. Tables in cells are part of their text.
-func (w *writer) startTable(e xml.StartElement) {
-	t := &w.table
-	switch e.Name.Local {
-	case "tbl":
-		if w.tables++; w.tables == 1 {
-			*t = table{}
-		}
-		return
-	case "tr", "tc":
-		w.cells++
-	}
-	if w.tables != 1 {
-		return
-	}
-	switch e.Name.Local {
-	case "tr":
-		t.row, t.cells, t.hidden = nil, 0, false
-	case "hidden":
-		t.hidden = on(e)
-	case "gridBefore":
-		n, _ := strconv.Atoi(value(e, "val"))
-		t.row = make([]string, min(max(n, 0), maxSpan))
-	case "tc":
-		w.cell.Reset()
-		t.span, t.merged = 1, false
-	case "gridSpan":
-		n, _ := strconv.Atoi(value(e, "val"))
-		t.span = min(max(n, 1), maxSpan)
-	case "vMerge":
-		t.merged = value(e, "val") != "restart"
+// openTable begins a table. Tables in cells are part of their text.
+func (f *flow) openTable() {
+	if f.tables++; f.tables == 1 {
+		f.table = table{}
 	}
 }
 
-// endTable handles the end of an element of a table.
-func (w *writer) endTable(name string) {
-	switch {
-	case name == "tbl":
-		if w.tables = max(0, w.tables-1); w.tables == 0 {
-			w.writeTable(w.table.rows)
-			w.table = table{}
-		}
-	case w.tables != 1:
-	case name == "tc":
-		w.table.add(strings.Join(strings.Fields(w.cell.String()), " "))
-		w.cells += w.table.span - 1
-		w.cell.Reset()
-	case name == "tr":
-		w.table.endRow()
+func (f *flow) openRow() {
+	f.cells++
+	if f.tables == 1 {
+		f.table.row, f.table.cells, f.table.hidden = nil, 0, false
+	}
+}
+
+func (f *flow) openCell() {
+	f.cells++
+	if f.tables == 1 {
+		f.cell.Reset()
+		f.table.span, f.table.above, f.table.left = 1, false, false
+	}
+}
+
+func (f *flow) closeCell() {
+	if f.tables == 1 {
+		f.take()
+		f.table.add(strings.Join(strings.Fields(f.cell.String()), " "))
+		f.cells += f.table.span - 1
+		f.cell.Reset()
+	}
+}
+
+func (f *flow) closeRow() {
+	if f.tables == 1 {
+		f.table.endRow()
+	}
+}
+
+func (f *flow) closeTable() {
+	if f.tables = max(0, f.tables-1); f.tables == 0 {
+		f.writeTable(f.table.rows)
+		f.table = table{}
 	}
 }
 
 // add adds a cell to the row, in each column that it covers.
 func (t *table) add(text string) {
-	at := len(t.row)
-	if last := len(t.rows) - 1; t.merged && text == "" && last >= 0 && at < len(t.rows[last]) {
+	at, last := len(t.row), len(t.rows)-1
+	covered := text == "" && (t.above || t.left)
+	switch {
+	case covered && t.above && last >= 0 && at < len(t.rows[last]):
 		text = t.rows[last][at]
+	case covered && t.left && at > 0:
+		text = t.row[at-1]
 	}
-	t.cells++
+	if !t.left {
+		t.cells++
+	}
 	for range max(t.span, 1) {
 		t.row = append(t.row, text)
 		t.size += len(text)
@@ -91,7 +88,9 @@ func (t *table) add(text string) {
 // endRow adds the row. A cell that is alone in it is a title and is not repeated.
 func (t *table) endRow() {
 	if t.cells == 1 && len(t.row) > 0 {
-		t.row = t.row[:len(t.row)-t.span+1]
+		for i := len(t.row) - 1; i > 0 && t.row[i] == t.row[i-1]; i-- {
+			t.row = t.row[:i]
+		}
 	}
 	if !t.hidden {
 		t.rows = append(t.rows, t.row)
@@ -100,18 +99,18 @@ func (t *table) endRow() {
 }
 
 // writeTable writes a table. A table of one column is written as text: it is used as a frame.
-func (w *writer) writeTable(rows [][]string) {
+func (f *flow) writeTable(rows [][]string) {
 	width := 0
 	for _, row := range rows {
 		width = max(width, len(row))
 	}
 	if width > 1 {
-		w.block(block{text: strings.TrimRight(extract.Table(rows), "\n")})
+		f.block(block{text: strings.TrimRight(extract.Table(rows), "\n")})
 		return
 	}
 	for _, row := range rows {
 		if text := strings.Join(row, ""); text != "" {
-			w.block(block{text: extract.Literal(text)})
+			f.block(block{text: extract.Literal(text)})
 		}
 	}
 }
