@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // A formatReader reads the number formats of cells.
@@ -124,64 +125,107 @@ type part struct {
 }
 
 // parseFormat parses a format code. One without sections is General.
-func parseFormat(code string) (f numberFormat) {
-	var s section
-	add := func(text string, literal bool) {
-		if n := len(s.parts); n > 0 && s.parts[n-1].literal == literal && (literal || text == s.parts[n-1].text[:1]) {
-			s.parts[n-1].text += text
-			return
-		}
-		s.parts = append(s.parts, part{text, literal})
-	}
+func parseFormat(code string) numberFormat {
 	if strings.EqualFold(code, "general") || code == "" {
 		return nil
 	}
-	for i := 0; i < len(code); i++ {
-		rest := strings.ToLower(code[i:])
-		switch c := code[i]; {
-		case c == ';':
-			f, s = append(f, s), section{}
-		case c == '"':
-			text, _, _ := strings.Cut(code[i+1:], `"`)
-			add(text, true)
-			i += len(text) + 1
-		case c == '\\' || c == '_' || c == '*':
-			if i++; c == '\\' && i < len(code) {
-				add(code[i:i+1], true)
-			} else if c == '_' {
-				add(" ", true)
-			}
-		case c == '[':
-			text, _, _ := strings.Cut(rest[1:], "]")
-			i += len(text) + 1
-			if symbol, ok := strings.CutPrefix(code[i-len(text):i], "$"); ok {
-				symbol, _, _ = strings.Cut(symbol, "-")
-				add(symbol, true)
-			} else if strings.Trim(text, text[:min(1, len(text))]) == "" && strings.ContainsAny(text, "hms") {
-				s.parts, s.date = append(s.parts, part{text: "[" + text + "]"}), true
-			}
-		case strings.HasPrefix(rest, "general"):
-			add("@", false)
-			i += len("general") - 1
-		case strings.HasPrefix(rest, "am/pm"):
-			s.parts, s.date = append(s.parts, part{text: "am/pm"}), true
-			i += len("am/pm") - 1
-		case strings.HasPrefix(rest, "a/p"):
-			s.parts, s.date = append(s.parts, part{text: "am/pm"}), true
-			i += len("a/p") - 1
-		case strings.HasPrefix(rest, "e+") || strings.HasPrefix(rest, "e-"):
-			add("E", false)
-			i++
-		case strings.IndexByte("ymdhs", rest[0]) >= 0:
-			add(rest[:1], false)
-			s.date = true
-		case strings.IndexByte("0#?.,%@", c) >= 0:
-			add(code[i:i+1], false)
-		default:
-			add(code[i:i+1], true)
+	p := formatParser{code: code}
+	for p.at < len(code) {
+		if code[p.at] == ';' {
+			p.done, p.section = append(p.done, p.section), section{}
+			p.at++
+		} else if !p.quoted() {
+			p.place()
 		}
 	}
-	return append(f, s)
+	return append(p.done, p.section)
+}
+
+// A formatParser parses a format code from the position at.
+type formatParser struct {
+	code    string
+	at      int
+	done    numberFormat
+	section section
+}
+
+// add adds a literal, or one character of a place.
+func (p *formatParser) add(text string, literal bool) {
+	parts := p.section.parts
+	if n := len(parts); n > 0 && parts[n-1].literal == literal && (literal || text == parts[n-1].text[:1]) {
+		parts[n-1].text += text
+		return
+	}
+	p.section.parts = append(parts, part{text, literal})
+}
+
+// quoted parses what begins with a quote, an escape or a bracket, if that is next.
+func (p *formatParser) quoted() bool {
+	rest := p.code[p.at+1:]
+	_, next := utf8.DecodeRuneInString(rest)
+	switch p.code[p.at] {
+	case '"':
+		text, _, _ := strings.Cut(rest, `"`)
+		p.add(text, true)
+		p.at += len(text) + 2
+	case '\\':
+		p.add(rest[:next], true)
+		p.at += 1 + next
+	case '_': // a space as wide as the next character
+		p.add(" ", true)
+		p.at += 1 + next
+	case '*': // the next character fills the cell
+		p.at += 1 + next
+	case '[':
+		text, _, _ := strings.Cut(rest, "]")
+		p.bracket(text)
+		p.at += len(text) + 2
+	default:
+		return false
+	}
+	return true
+}
+
+// bracket handles a text in brackets: a currency with a country, or elapsed time. Colors and
+// conditions are ignored.
+func (p *formatParser) bracket(text string) {
+	if symbol, ok := strings.CutPrefix(text, "$"); ok {
+		symbol, _, _ = strings.Cut(symbol, "-")
+		p.add(symbol, true)
+		return
+	}
+	text = strings.ToLower(text)
+	if text != "" && strings.Trim(text, text[:1]) == "" && strings.ContainsAny(text, "hms") {
+		p.section.parts, p.section.date = append(p.section.parts, part{text: "[" + text + "]"}), true
+	}
+}
+
+// place parses a place, or a character that stands for itself.
+func (p *formatParser) place() {
+	const longest = len("general")
+	rest := strings.ToLower(p.code[p.at:min(len(p.code), p.at+longest)])
+	size := 1
+	switch {
+	case strings.HasPrefix(rest, "general"):
+		p.add("@", false)
+		size = len("general")
+	case strings.HasPrefix(rest, "am/pm"), strings.HasPrefix(rest, "a/p"):
+		p.section.parts, p.section.date = append(p.section.parts, part{text: "am/pm"}), true
+		size = len("a/p")
+		if rest[1] == 'm' {
+			size = len("am/pm")
+		}
+	case strings.HasPrefix(rest, "e+") || strings.HasPrefix(rest, "e-"):
+		p.add("E", false)
+		size = len("e+")
+	case strings.IndexByte("ymdhs", rest[0]) >= 0:
+		p.add(rest[:1], false)
+		p.section.date = true
+	default:
+		c := p.code[p.at : p.at+1]
+		p.add(c, !strings.Contains("0#?.,%@", c))
+	}
+	p.at += size
 }
 
 // format returns a number as it is shown.
