@@ -114,13 +114,13 @@ func (s *stat) add(o stat) {
 	s.tables += o.tables
 }
 
-// hidden reports whether an element is not shown as text, is struck out, or is marked as part of
-// the site rather than the page.
+// hidden reports whether an element is not shown as text, was deleted, or is marked as part of the
+// site rather than the page.
 func hidden(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Iframe, atom.Object, atom.Canvas, atom.Video, atom.Audio,
 		atom.Button, atom.Input, atom.Select, atom.Textarea, atom.Datalist, atom.Nav, atom.Dialog, atom.Head, atom.Menu, atom.Map,
-		atom.Del, atom.S, atom.Strike:
+		atom.Del:
 		return true
 	}
 	switch attr(n, "role") {

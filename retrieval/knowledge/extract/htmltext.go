@@ -110,8 +110,8 @@ func (r *renderer) block(n *html.Node) {
 		r.inline.WriteString(lineBreak)
 	case atom.Code, atom.Kbd, atom.Samp, atom.Tt:
 		r.codeSpan(n)
-	case atom.Sup, atom.Sub:
-		r.inline.WriteString(r.script(r.inline.String(), n))
+	case atom.Sup, atom.Sub, atom.S, atom.Strike:
+		r.inline.WriteString(r.mark(r.inline.String(), n))
 	case atom.Img:
 		if alt := oneLine(attr(n, "alt")); len(alt) >= minProse {
 			r.inline.WriteString(" " + alt + " ")
@@ -172,8 +172,8 @@ func (r *renderer) visible(n *html.Node) string {
 			b.WriteString(c.Data)
 		case c.Type == html.ElementNode && (hidden(c) || ornament(c) || c != n && namedBoilerplate(c) && r.small(c)):
 			return
-		case c != n && (c.DataAtom == atom.Sup || c.DataAtom == atom.Sub):
-			b.WriteString(r.script(b.String(), c))
+		case c != n && marked(c):
+			b.WriteString(r.mark(b.String(), c))
 			return
 		case c.DataAtom == atom.Br || c.Type == html.ElementNode && !inlineElement(c) && c.DataAtom != atom.Code:
 			b.WriteByte(' ')

@@ -9,16 +9,35 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// script returns the text of a sup or sub element, which follows before in a line.
-func (r *renderer) script(before string, n *html.Node) string {
-	text := oneLine(r.visible(n))
-	if n.DataAtom == atom.Sub {
-		return Subscript(text)
+// marked reports whether the text of an element means something else without its mark: raised,
+// lowered and struck text.
+func marked(n *html.Node) bool {
+	switch n.DataAtom {
+	case atom.Sup, atom.Sub, atom.S, atom.Strike:
+		return true
 	}
-	if noteMark(n) {
-		return note(text)
+	return false
+}
+
+// mark returns the text of a marked element, which follows before in a line.
+func (r *renderer) mark(before string, n *html.Node) string {
+	raw := r.visible(n)
+	text := oneLine(raw)
+	switch {
+	case text == "":
+	case n.DataAtom == atom.Sub:
+		text = Subscript(text)
+	case n.DataAtom != atom.Sup:
+		text = "~~" + text + "~~"
+	case noteMark(n):
+		text = note(text)
+	default:
+		text = Superscript(before, text)
 	}
-	return Superscript(before, text)
+	if strings.TrimRight(raw, " \t\n") != raw {
+		text += " "
+	}
+	return text
 }
 
 // noteMark reports whether a sup element is, contains or is in a link within the page, which marks
