@@ -156,11 +156,11 @@ func cureOf(extension string) (why, cure string) {
 	return "not a format that is read", ""
 }
 
-// maxGroups is how many unsupported formats SkippedLines lists.
+// maxGroups is how many unsupported formats have a line of their own in SkippedLines.
 const maxGroups = 6
 
-// SkippedLines returns the groups as lines for people. Unsupported formats beyond maxGroups are
-// combined into one count.
+// SkippedLines returns the groups as lines for people. Unsupported formats beyond maxGroups share a
+// line.
 func (r Report) SkippedLines() (lines []string) {
 	formats, rest := 0, map[string]int{}
 	for _, g := range r.SkippedGroups() {
@@ -181,10 +181,13 @@ func (r Report) SkippedLines() (lines []string) {
 	return lines
 }
 
+// others returns the line for formats that have none of their own, the most frequent first.
 func others(rest map[string]int) string {
 	files := 0
-	for n := range maps.Values(rest) {
-		files += n
+	var each []string
+	for _, what := range slices.SortedFunc(maps.Keys(rest), func(a, b string) int { return cmp.Or(cmp.Compare(rest[b], rest[a]), cmp.Compare(a, b)) }) {
+		files += rest[what]
+		each = append(each, fmt.Sprintf("%d %s", rest[what], what))
 	}
-	return fmt.Sprintf("%d of %d other formats that are not read", files, len(rest))
+	return fmt.Sprintf("%d of %d other formats that are not read: %s", files, len(rest), strings.Join(each, ", "))
 }

@@ -82,7 +82,7 @@ func TestSkippedLines(t *testing.T) {
 	}
 }
 
-// Of many formats, the rest is combined into one line.
+// Of many formats, the rest is named in one line.
 func TestSkippedLinesOfManyFormats(t *testing.T) {
 	var r folder.Report
 	for i := range 9 {
@@ -91,11 +91,11 @@ func TestSkippedLinesOfManyFormats(t *testing.T) {
 		}
 	}
 	lines := r.SkippedLines()
-	if len(lines) != 7 || lines[5] != "5 X5: not a format that is read" || lines[6] != "9 of 3 other formats that are not read" {
+	if len(lines) != 7 || lines[5] != "5 X5: not a format that is read" || lines[6] != "9 of 3 other formats that are not read: 4 X6, 3 X7, 2 X8" {
 		t.Errorf("%q", lines)
 	}
 	r.Skipped = append(r.Skipped, folder.Skip{Path: ".env", Kind: folder.SkipSecret})
-	if lines = r.SkippedLines(); len(lines) != 8 || lines[6] != "9 of 3 other formats that are not read" || lines[7] != "1 likely secret by name" {
+	if lines = r.SkippedLines(); len(lines) != 8 || lines[6] != "9 of 3 other formats that are not read: 4 X6, 3 X7, 2 X8" || lines[7] != "1 likely secret by name" {
 		t.Errorf("%q", lines)
 	}
 }
