@@ -212,15 +212,15 @@ func (s *syncing) keep(file string) (documents, chunks int) {
 
 // stamp identifies the version of a file and of its reader; "" if the next version may have the same.
 func (s *syncing) stamp(name string) string {
-	info, err := fs.Stat(s.source.FS, name)
-	if err != nil || time.Since(info.ModTime()) < settled {
+	v, err := s.source.Version(name)
+	if err != nil || time.Since(v.Modified) < settled {
 		return ""
 	}
 	reader, rules := s.readers[s.source.Format(name)], s.rules.Name
 	if s.times[name] != "" {
 		rules = s.rules.Timed()
 	}
-	return fmt.Sprintf("%d %d %d %x %x", info.Size(), info.ModTime().UnixNano(), s.source.Mark(name, info), reader, rules)
+	return fmt.Sprintf("%d %d %d %x %x", v.Size, v.Modified.UnixNano(), v.Mark, reader, rules)
 }
 
 // unchanged reports whether a file has the version that was read before: by this process, or by the

@@ -3,7 +3,6 @@ package folder
 import (
 	"context"
 	"hash/maphash"
-	"io/fs"
 
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
@@ -32,12 +31,12 @@ func Look(ctx context.Context, f Folder, p *pdf.Reader, enter func(dir string)) 
 	}
 	for _, name := range files {
 		maphash.WriteComparable(&h, name)
-		info, err := fs.Stat(source.FS, name)
+		v, err := source.Version(name)
 		if err != nil {
 			maphash.WriteComparable(&h, reasonOf(err))
 			continue
 		}
-		maphash.WriteComparable(&h, [...]int64{int64(info.Mode()), info.Size(), info.ModTime().UnixNano(), source.Mark(name, info)})
+		maphash.WriteComparable(&h, [...]int64{int64(v.Mode), v.Size, v.Modified.UnixNano(), v.Mark})
 	}
 	return h.Sum64()
 }

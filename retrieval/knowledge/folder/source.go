@@ -19,6 +19,22 @@ type Source struct {
 	file  string          // the only file to read; "" reads all
 	root  *os.Root        // may be nil
 	asked map[string]bool // files requested by name: they are read even if generated
+
+	versions map[string]Version // of files that are no links, as Files found them
+}
+
+// A Version identifies a version of a file.
+type Version struct {
+	Mode     fs.FileMode
+	Size     int64
+	Modified time.Time
+	// Mark distinguishes versions of the same size and time, as far as the system allows. It also
+	// depends on whether the rules for generated files apply.
+	Mark int64
+}
+
+func versionOf(info fs.FileInfo) Version {
+	return Version{Mode: info.Mode(), Size: info.Size(), Modified: info.ModTime(), Mark: ChangeTime(info)}
 }
 
 // FromFS returns a Source for all files of a file system.
@@ -57,14 +73,21 @@ func Open(folder Folder) (*Source, error) {
 	return &Source{FS: root.FS(), file: file, root: root}, nil
 }
 
-// Mark returns a number that distinguishes versions of a file with the same size and time, as far
-// as the system allows. It also depends on whether the rules for generated files apply.
-func (s *Source) Mark(name string, info fs.FileInfo) int64 {
-	mark := ChangeTime(info)
-	if s.asked[name] {
-		return ^mark
+// Version returns the version of a file, which is that found by Files or a later one: what is read
+// afterwards is not older.
+func (s *Source) Version(name string) (Version, error) {
+	v, ok := s.versions[name]
+	if !ok {
+		info, err := fs.Stat(s.FS, name)
+		if err != nil {
+			return Version{}, err
+		}
+		v = versionOf(info)
 	}
-	return mark
+	if s.asked[name] {
+		v.Mark = ^v.Mark
+	}
+	return v, nil
 }
 
 // Close releases the source.
@@ -103,9 +126,12 @@ func (s *Source) files(ctx context.Context, folder Folder, p *pdf.Reader, enter 
 		s.asked = map[string]bool{s.file: true}
 		return []string{s.file}, nil, nil
 	}
-	w := &walk{fsys: s.FS, include: folder.Include, exclude: folder.Exclude, pdf: p, enter: enter, asked: map[string]bool{}}
+	w := &walk{
+		fsys: s.FS, root: s.root, include: folder.Include, exclude: folder.Exclude, pdf: p, enter: enter,
+		asked: map[string]bool{}, versions: map[string]Version{},
+	}
 	err = w.run(ctx)
-	s.asked = w.asked
+	s.asked, s.versions = w.asked, w.versions
 	return w.files, w.skipped, err
 }
 

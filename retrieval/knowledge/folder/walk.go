@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,11 +18,13 @@ import (
 // A walk finds the files of a folder that must be read.
 type walk struct {
 	fsys             fs.FS
+	root             *os.Root // of fsys; may be nil
 	include, exclude []string
 	pdf              *pdf.Reader      // if nil, PDF is unsupported
 	enter            func(dir string) // see Look
 	files            []string
 	asked            map[string]bool // requested files and links, see Source.asked
+	versions         map[string]Version
 	links            []string        // resolved once all files are known
 	skipped          []Skip
 }
@@ -60,12 +63,34 @@ func (w *walk) dir(ctx context.Context, name string, inherited ignoreRules) erro
 	for _, file := range ignoreFiles {
 		rs = append(rs, w.rulesIn(name, file)...)
 	}
+	info, closeDir := w.infos(name)
+	defer closeDir()
 	for _, e := range entries {
-		if err := w.entry(ctx, path.Join(name, e.Name()), e, rs); err != nil {
+		file, before := path.Join(name, e.Name()), len(w.files)
+		if err := w.entry(ctx, file, e, rs); err != nil {
 			return err
+		}
+		if len(w.files) == before || e.IsDir() {
+			continue
+		}
+		if info, err := info(e); err == nil && info.Mode().IsRegular() {
+			w.versions[file] = versionOf(info)
 		}
 	}
 	return nil
+}
+
+// infos returns a function that describes the entries of a folder. Through a Root of the folder
+// itself that takes a fifth of the time, as nothing on the way to it is opened again.
+func (w *walk) infos(dir string) (info func(fs.DirEntry) (fs.FileInfo, error), done func()) {
+	if w.root == nil {
+		return fs.DirEntry.Info, func() {}
+	}
+	root, err := w.root.OpenRoot(dir)
+	if err != nil {
+		return func(fs.DirEntry) (fs.FileInfo, error) { return nil, err }, func() {}
+	}
+	return func(e fs.DirEntry) (fs.FileInfo, error) { return root.Lstat(e.Name()) }, func() { _ = root.Close() }
 }
 
 // rulesIn reads an ignore file. One that cannot be read is reported and ignores nothing.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"slices"
 	"strings"
@@ -323,11 +322,11 @@ func (s *syncing) look(name string) *syncFile {
 	if s.times[name] != "" { // read again when it begins to matter or ceases to
 		f.as.rules = s.rules.Timed()
 	}
-	info, err := fs.Stat(s.source.FS, name)
+	v, err := s.source.Version(name)
 	if err != nil {
 		return f // reading it reports the error
 	}
-	f.size, f.modified, f.changed = info.Size(), info.ModTime(), s.source.Mark(name, info)
+	f.size, f.modified, f.changed = v.Size, v.Modified, v.Mark
 	if time.Since(f.modified) < settled {
 		f.modified = time.Time{}
 	}

@@ -12,6 +12,7 @@ import (
 
 const (
 	listDocuments = "FROM json_each(?) j CROSS JOIN document d ON d.row = j.value "
+	touchQuery    = selectDocument + "WHERE d.row = ? AND d.base = ?"
 	updateTimes   = "UPDATE document SET size = ?, modified = ?, mark = ?, hash = ?, crc = ? WHERE row = ?"
 )
 
@@ -128,7 +129,11 @@ func (s *Store) Touch(ctx context.Context, base string, known []Known) error {
 }
 
 func (c *change) touch(base int64, k Known) error {
-	list, err := query(c.ctx, c.tx, c.s.scanEntry, selectDocument+"WHERE d.row = ? AND d.base = ?", k.Row, base)
+	rows, err := c.prepared(touchQuery).QueryContext(c.ctx, k.Row, base)
+	if err != nil {
+		return err
+	}
+	list, err := collect(rows, c.s.scanEntry)
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -143,7 +148,7 @@ func (c *change) touch(base int64, k Known) error {
 	}
 	r.chunks, r.bytes = e.ChunkCount, e.Bytes
 	c.s.step("touch document")
-	_, err = c.tx.ExecContext(c.ctx, updateTimes, r.Size, r.modified, r.Mark, r.Hash[:], r.checksum(k.Row, base), k.Row)
+	_, err = c.prepared(updateTimes).ExecContext(c.ctx, r.Size, r.modified, r.Mark, r.Hash[:], r.checksum(k.Row, base), k.Row)
 	return err
 }
 
