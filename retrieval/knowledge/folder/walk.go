@@ -25,7 +25,7 @@ type walk struct {
 	files            []string
 	asked            map[string]bool // requested files and links, see Source.asked
 	versions         map[string]Version
-	links            []string        // resolved once all files are known
+	links            []string // resolved once all files are known
 	skipped          []Skip
 }
 
