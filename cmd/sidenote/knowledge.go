@@ -30,6 +30,7 @@ type knowledgeCmd struct {
 	Get       getCmd       `cmd:"" help:"Print a document as it was cut."`
 	Put       putCmd       `cmd:"" help:"Write documents to a base that is read from no folder."`
 	Remove    removeCmd    `cmd:"" help:"Remove documents from a base."`
+	Forget    forgetCmd    `cmd:"" help:"Remove documents with all that is left of them."`
 	Init      initCmd      `cmd:"" help:"Create the tables or indexes of a base in Postgres or OpenSearch."`
 }
 
@@ -233,6 +234,55 @@ func (c *removeCmd) Run(a *app) error {
 		}
 		return nil
 	})
+}
+
+type forgetCmd struct {
+	ID   string   `arg:"" help:"Id of the base."`
+	Docs []string `arg:"" name:"doc" help:"Of the documents, which may have been removed before."`
+	baseFlags
+}
+
+// Help says what is reached.
+func (forgetCmd) Help() string {
+	return "Removes each document if it is still there, and writes the database and the index anew, so that no file of the state folder " +
+		"has its text. A document that comes from a file is refused: delete the file first. Kept bodies of requests are dropped, " +
+		"vectors that nothing uses too."
+}
+
+// Run forgets the documents one after the other.
+func (c *forgetCmd) Run(a *app) error {
+	return c.manage(a, true, func(at *client.Admin) error {
+		done := []admin.Forgotten{}
+		for _, doc := range c.Docs {
+			one, err := at.Forget(a.ctx, c.ID, doc)
+			if err != nil {
+				return err
+			}
+			done = append(done, one)
+		}
+		return c.print(a, done, func(w io.Writer) {
+			for _, d := range done {
+				printForgotten(w, d)
+			}
+		})
+	})
+}
+
+func printForgotten(w io.Writer, d admin.Forgotten) {
+	was := "removed"
+	if !d.Removed {
+		was = "was not there any more"
+	}
+	fmt.Fprintf(w, "%s  %s; %s written anew, %s removed, %s of requests dropped; the database was written anew\n", terminal.Clean(d.ID), was,
+		terminal.Plural(d.Segments, "part")+" of the index", terminal.Plural(d.Vectors, "vector"), bodies(d.Bodies))
+	fmt.Fprintf(w, "not reached: %s\n", strings.Join(d.Beyond, "; "))
+}
+
+func bodies(n int) string {
+	if n == 1 {
+		return "1 body"
+	}
+	return terminal.Thousands(n) + " bodies"
 }
 
 type putCmd struct {

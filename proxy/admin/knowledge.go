@@ -50,6 +50,9 @@ type Documents interface {
 	Put(ctx context.Context, base string, documents []NewDocument) ([]Written, error)
 	// Remove removes a document.
 	Remove(ctx context.Context, base, id string) error
+	// Forget removes a document, if it is still there, and what is left of it and of other documents
+	// that were removed.
+	Forget(ctx context.Context, base, id string) (Forgotten, error)
 }
 
 // A Refusal is an error with its own status and code.
@@ -114,6 +117,8 @@ func (m management) endpoint(method, path string) (endpoint, bool) {
 	switch rest {
 	case "":
 		return byMethod(method, managed("GET", m.showBase), managed("DELETE", m.deleteBase)), true
+	case "forget":
+		return byMethod(method, managed("POST", m.forgetDocument)), true
 	case "ingest":
 		return byMethod(method, managed("POST", m.ingest)), true
 	case "documents", "documents/":
@@ -151,6 +156,9 @@ func managed(method string, handle func(context.Context, *fasthttp.RequestCtx) e
 		return handle(ctx, rc)
 	}}
 }
+
+// forgetWait limits the time of forgetting, which writes the whole database.
+const forgetWait = 10 * time.Minute
 
 // readObject decodes a body that is a single JSON object. Unknown fields are refused: one of them
 // could be a rule about who may read a document.

@@ -208,3 +208,7 @@ func TestKnowledgeIsGuarded(t *testing.T) {
 		t.Errorf("without a manager: %d", code)
 	}
 }
+
+func (*fakeManager) Forget(_ context.Context, base, id string) (admin.Forgotten, error) {
+	return admin.Forgotten{ID: id, Object: "knowledge.document.forgotten", Knowledge: base, Beyond: []string{}}, nil
+}

@@ -234,3 +234,35 @@ func (m management) deleteDocument(ctx context.Context, rc *fasthttp.RequestCtx)
 	}
 	return writeJSON(rc, fasthttp.StatusOK, deletion{m.document, "knowledge.document.deleted", true})
 }
+
+// Forgotten says what became of a document that is to be forgotten.
+type Forgotten struct {
+	ID        string   `json:"id"`
+	Object    string   `json:"object"` // "knowledge.document.forgotten"
+	Knowledge string   `json:"kb_id"`
+	Removed   bool     `json:"removed"`  // whether it was still there
+	Segments  int      `json:"segments"` // files of the index that were written anew
+	Vectors   int      `json:"vectors"`  // removed
+	Bodies    int      `json:"bodies"`   // of kept requests and answers, all of which were dropped
+	Beyond    []string `json:"beyond"`   // places that may have its text and cannot be reached
+}
+
+// forgetDocument takes {"document": ID}.
+func (m management) forgetDocument(_ context.Context, rc *fasthttp.RequestCtx) error {
+	var r struct {
+		Document string `json:"document"`
+	}
+	if err := readObject(rc, "an object with the id of a document", &r); err != nil {
+		return err
+	}
+	if r.Document == "" {
+		return optionError("document", "document is missing: the id of the document to forget.")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), forgetWait)
+	defer cancel()
+	done, err := m.Forget(ctx, m.base, r.Document)
+	if err != nil {
+		return err
+	}
+	return writeJSON(rc, fasthttp.StatusOK, done)
+}

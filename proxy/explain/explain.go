@@ -272,6 +272,15 @@ func (r *Ring) keep(b body) {
 	}
 }
 
+// DropBodies drops all kept bodies and returns their number. The reports stay.
+func (r *Ring) DropBodies() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n = len(r.bodies)
+	r.bodies, r.bodyBytes = nil, 0
+	return n
+}
+
 // sentBefore returns the body that the request of b sent earlier, which b replaces; nil if there
 // is none.
 func (r *Ring) sentBefore(b *body) *body {

@@ -60,6 +60,17 @@ func (s Segments) ToMerge(memory int64) Segments {
 	return nil
 }
 
+// Changed returns a segment in which documents were deleted or replaced, which their texts are still
+// in; nil if there is none.
+func (s Segments) Changed() Segments {
+	for _, s := range s.withTwins() {
+		if s.Name != "" && s.Deleted != nil {
+			return Segments{s}
+		}
+	}
+	return nil
+}
+
 // fitting returns as many of the segments as fit into one, smallest first; nil if fewer than two
 // fit into the memory.
 func fitting(segments Segments, memory int64) Segments {

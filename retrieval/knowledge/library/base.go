@@ -21,6 +21,7 @@ type base struct {
 	state   *state
 	turn    chan struct{} // a semaphore: full while the base is being changed
 	merging atomic.Bool   // a merge of its segments is running
+	deleted atomic.Bool   // documents were deleted whose texts are still in segments
 
 	// Guarded by turn.
 	bad    map[string]error // by file: damage found by searches

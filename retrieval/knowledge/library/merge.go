@@ -14,7 +14,7 @@ import (
 // tidy merges segments of a base in the background if a merge is due. Only one merge runs at a
 // time.
 func (b *base) tidy() {
-	if c := b.Content(); c == nil || c.Segments().ToMerge(b.state.mergeMemory()) == nil || !b.merging.CompareAndSwap(false, true) {
+	if c := b.Content(); c == nil || c.Segments().ToMerge(b.state.mergeMemory()) == nil && !b.deleted.Load() || !b.merging.CompareAndSwap(false, true) {
 		return
 	}
 	b.state.inBackground(func(ctx context.Context) {
@@ -25,9 +25,10 @@ func (b *base) tidy() {
 		case <-ctx.Done():
 			return
 		}
-		var err error
-		for more := true; more && err == nil; {
-			more, err = b.mergeOnce(ctx)
+		deleted := b.deleted.Swap(false)
+		err := b.merge(ctx, func(s index.Segments) index.Segments { return s.ToMerge(b.state.mergeMemory()) })
+		if deleted && err == nil {
+			_, err = b.purge(ctx)
 		}
 		if damage := (*index.DamageError)(nil); errors.As(err, &damage) {
 			b.met(damage)
@@ -50,16 +51,41 @@ func (l *state) mergeMemory() int64 {
 // mergeSegments is the memory that a merge may take, in segments.
 const mergeSegments = 3
 
+// merge merges segments as long as choose returns some.
+func (b *base) merge(ctx context.Context, choose func(index.Segments) index.Segments) error {
+	for {
+		if more, err := b.mergeOnce(ctx, choose); !more || err != nil {
+			return err
+		}
+	}
+}
+
+// purge writes segments anew in which documents were deleted, and empties the log of the database,
+// so that their texts are in no file of the state folder. It returns the number of segments.
+func (b *base) purge(ctx context.Context) (segments int, err error) {
+	err = b.merge(ctx, func(s index.Segments) index.Segments {
+		changed := s.Changed()
+		if changed != nil {
+			segments++
+		}
+		return changed
+	})
+	if err != nil {
+		return segments, err
+	}
+	return segments, b.state.currentStore().EmptyLog(ctx)
+}
+
 // mergeOnce merges some segments and reports whether it did. The base may change meanwhile: a
 // document that is deleted during the merge is marked as deleted in the merged segment too,
 // although its row is in it.
-func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
+func (b *base) mergeOnce(ctx context.Context, choose func(index.Segments) index.Segments) (merged bool, err error) {
 	c := b.Content()
 	if c == nil {
 		return false, nil
 	}
 	memory := b.state.mergeMemory()
-	sources := c.Segments().ToMerge(memory)
+	sources := choose(c.Segments())
 	if sources == nil {
 		return false, nil
 	}

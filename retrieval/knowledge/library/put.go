@@ -116,6 +116,7 @@ func (l *Library) Delete(ctx context.Context, id string, ids ...string) error {
 		if err := l.currentStore().Delete(ctx, id, ids...); err != nil {
 			return err
 		}
+		b.deleted.Store(true)
 		return b.settle(ctx)
 	})
 }

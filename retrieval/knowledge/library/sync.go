@@ -203,6 +203,9 @@ func (s *syncing) removeRest(ctx context.Context) error {
 			return err
 		}
 	}
+	if len(rest) > 0 {
+		s.b.deleted.Store(true)
+	}
 	s.account.Report.Removed, s.account.Report.Gone = len(rest), rest
 	return s.forgetRest(ctx)
 }

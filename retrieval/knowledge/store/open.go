@@ -150,6 +150,7 @@ func (s *database) identify(ctx context.Context) error {
 func (s *database) openWriter(ctx context.Context, steps []string) (err error) {
 	s.writer, err = openPool(s.path, 1, "_txlock=immediate",
 		pragma("journal_mode(WAL)"), pragma("synchronous(NORMAL)"), pragma("foreign_keys(1)"),
+		pragma("secure_delete(1)"), // what is deleted is overwritten with zeros
 		pragma(fmt.Sprintf("wal_autocheckpoint(%d)", walPages)), pragma(fmt.Sprintf("journal_size_limit(%d)", walPages*pageBytes)))
 	if err != nil {
 		return err

@@ -165,21 +165,45 @@ func (v Vectors) Use(ctx context.Context, base string, keys iter.Seq[VectorKey],
 // after Use for all bases.
 func (v Vectors) Forget(ctx context.Context, at time.Time) (n int, err error) {
 	rows, err := query(ctx, v.s.readers, func(r *sql.Rows) (row int64, err error) { return row, r.Scan(&row) }, "SELECT vector FROM vector_use WHERE day < ?", dayOf(at)-unusedDays)
-	for page := range slices.Chunk(rows, 1024) {
-		if err == nil {
-			err = v.s.write(ctx, func(c *change) error {
-				c.s.step("forget vectors")
-				for _, row := range page {
-					if _, err := c.tx.ExecContext(c.ctx, "DELETE FROM vector WHERE row = ?", row); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
+	if err == nil {
+		err = v.remove(ctx, rows)
 	}
 	return len(rows), v.s.wrap("forget vectors", err)
 }
 
 // dayOf returns the number of a day in UTC.
 func dayOf(at time.Time) int64 { return at.Unix() / int64(24*time.Hour/time.Second) }
+
+// Retain removes all vectors but those with the given keys, and returns how many it removed.
+func (v Vectors) Retain(ctx context.Context, keys map[VectorKey]bool) (n int, err error) {
+	rows, err := query(ctx, v.s.readers, func(r *sql.Rows) (row int64, err error) {
+		var key sql.RawBytes
+		if err := r.Scan(&row, &key); err != nil || len(key) == len(VectorKey{}) && keys[VectorKey(key)] {
+			return 0, err
+		}
+		return row, nil
+	}, "SELECT row, key FROM vector")
+	rows = slices.DeleteFunc(rows, func(row int64) bool { return row == 0 })
+	if err == nil {
+		err = v.remove(ctx, rows)
+	}
+	return len(rows), v.s.wrap("forget vectors", err)
+}
+
+func (v Vectors) remove(ctx context.Context, rows []int64) error {
+	for page := range slices.Chunk(rows, 1024) {
+		err := v.s.write(ctx, func(c *change) error {
+			c.s.step("forget vectors")
+			for _, row := range page {
+				if _, err := c.tx.ExecContext(c.ctx, "DELETE FROM vector WHERE row = ?", row); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

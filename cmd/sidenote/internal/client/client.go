@@ -31,6 +31,9 @@ type Admin struct {
 // answerWait limits one request; it is a little longer than the port's own limit.
 const answerWait = 70 * time.Second
 
+// forgetWait is answerWait for Forget, which writes the whole database.
+const forgetWait = 11 * time.Minute
+
 // NewAdmin returns a client of the admin port that dial connects to, including TLS where needed;
 // requests use host. It uses no proxy of the environment and follows no redirect.
 func NewAdmin(host, token string, dial func(context.Context) (net.Conn, error)) *Admin {
@@ -75,6 +78,10 @@ func KnowledgePath(parts ...string) string {
 func (c *Admin) Do(ctx context.Context, method, path string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
+	return c.do(ctx, method, path, in, out)
+}
+
+func (c *Admin) do(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -133,6 +140,13 @@ func (r *AdminRefused) Error() string { return r.Message }
 // Base returns a base with the full report of its last ingest.
 func (c *Admin) Base(ctx context.Context, id string) (b explain.Base, err error) {
 	return b, c.Do(ctx, http.MethodGet, KnowledgePath(id)+"?report=full", nil, &b)
+}
+
+// Forget removes a document of a base with all that is left of it.
+func (c *Admin) Forget(ctx context.Context, base, document string) (done admin.Forgotten, err error) {
+	ctx, cancel := context.WithTimeout(ctx, forgetWait)
+	defer cancel()
+	return done, c.do(ctx, http.MethodPost, KnowledgePath(base, "forget"), map[string]string{"document": document}, &done)
 }
 
 // List fetches all pages of a list, ordered by id.

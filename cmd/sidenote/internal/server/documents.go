@@ -183,3 +183,31 @@ func (m *manager) changeable(ctx context.Context, base string, put bool, ids ...
 	}
 	return known, nil
 }
+
+// Forget removes a document, if it is still there, with what is left of it in the state folder.
+func (m *manager) Forget(ctx context.Context, base, id string) (admin.Forgotten, error) {
+	done := admin.Forgotten{ID: id, Object: "knowledge.document.forgotten", Knowledge: base, Beyond: []string{
+		"backups and other copies of the state folder", "requests that upstreams and other services received",
+	}}
+	known, err := m.changeable(ctx, base, false, id)
+	if err != nil {
+		return done, err
+	}
+	if _, done.Removed = known[id]; done.Removed {
+		if err := m.state.library.Delete(ctx, base, id); err != nil {
+			return done, m.refusal(base, err)
+		}
+	}
+	purged, err := m.state.library.Purge(ctx, base)
+	if err != nil {
+		return done, m.refusal(base, err)
+	}
+	done.Segments, done.Vectors = purged.Segments, purged.Vectors
+	if m.explained != nil {
+		done.Bodies = m.explained.DropBodies()
+	}
+	if m.cfg.Redis.URL.Value.Reveal() != "" {
+		done.Beyond = append(done.Beyond, "conversations that keep their sources in Redis, for a day")
+	}
+	return done, nil
+}

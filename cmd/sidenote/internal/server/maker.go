@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -151,28 +150,12 @@ func (m *VectorMaker) Forget(ctx context.Context, bases []string) error {
 		if c == nil {
 			return nil
 		}
-		if err := vectors.Use(ctx, id, keys(m.client.Space(), c), m.now()); err != nil {
+		if err := vectors.Use(ctx, id, library.VectorKeys(m.client.Space(), c), m.now()); err != nil {
 			return err
 		}
 	}
 	_, err := vectors.Forget(ctx, m.now())
 	return err
-}
-
-// keys returns the keys of all chunks, and of the texts by which the base is measured.
-func keys(space retrieval.Space, c *knowledge.Content) iter.Seq[store.VectorKey] {
-	return func(yield func(store.VectorKey) bool) {
-		for passage := range c.Passages() {
-			if !yield(space.Key(passage)) {
-				return
-			}
-		}
-		for _, key := range library.MeasureKeys(space, c) {
-			if !yield(key) {
-				return
-			}
-		}
-	}
 }
 
 // A pass is one call of Embed.

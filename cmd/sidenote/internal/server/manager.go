@@ -32,6 +32,8 @@ type manager struct {
 	writers map[string]*indexer        // likewise
 	view    *storeView
 	monitor Monitor
+
+	explained *explain.Ring // nil if no requests are kept
 }
 
 // NewManager returns a manager for a command that opened the state folder itself. Problems are

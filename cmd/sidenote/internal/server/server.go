@@ -328,5 +328,8 @@ func (e *Engine) manager(cfg *config.Config) admin.Manager {
 	if e.Bases.state.library == nil {
 		return nil
 	}
-	return &manager{cfg: cfg, state: e.Bases.state, made: &e.Bases.made, stores: e.Bases.stores, writers: e.Bases.writers, view: e.view, monitor: e.monitor}
+	return &manager{
+		cfg: cfg, state: e.Bases.state, made: &e.Bases.made, stores: e.Bases.stores, writers: e.Bases.writers, view: e.view, monitor: e.monitor,
+		explained: e.explained,
+	}
 }
