@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"database/sql"
 	"io/fs"
 	"net/http"
 	"os"
@@ -126,4 +127,34 @@ func TestForgetOfAFile(t *testing.T) {
 		t.Errorf("%q have the text", files)
 	}
 	p.stop()
+}
+
+// After a downgrade the database of the newer release is left alone, and folders of documents are read
+// into a folder beside it.
+func TestDowngradeReadsIntoAFolderOfItsOwn(t *testing.T) {
+	t.Parallel()
+	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
+	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
+	p := serve(t, args...)
+	p.comes(t, "parental leave", "leave.md")
+	p.stop()
+	database := filepath.Join(state, "knowledge.db")
+	db, err := sql.Open("sqlite", database)
+	must(t, err)
+	_, err = db.Exec("PRAGMA user_version = 99")
+	must(t, err, db.Close())
+	before, err := os.ReadFile(database)
+	must(t, err)
+	again := serve(t, args...)
+	again.out.until(t, "has schema 99, newer than")
+	again.comes(t, "parental leave", "leave.md")
+	again.stop()
+	after, err := os.ReadFile(database)
+	must(t, err)
+	if !bytes.Equal(before, after) {
+		t.Error("the database of the newer release was changed")
+	}
+	if dirs, err := filepath.Glob(state + "-schema*"); err != nil || len(dirs) != 1 {
+		t.Errorf("folders beside it: %q, %v", dirs, err)
+	}
 }

@@ -30,7 +30,11 @@ func (l *Library) Purge(ctx context.Context, id string) (p Purged, err error) {
 		return p, ctx.Err()
 	}
 	b.deleted.Store(false)
-	if p.Segments, err = b.purge(ctx); err == nil {
+	// A deletion that is not shown yet marks no document of a segment.
+	if err = l.Reload(ctx, id); err == nil {
+		p.Segments, err = b.purge(ctx)
+	}
+	if err == nil {
 		p.Vectors, err = l.retainVectors(ctx)
 	}
 	if err == nil {

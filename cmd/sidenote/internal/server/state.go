@@ -67,6 +67,9 @@ func (s *stateFolder) open(ctx context.Context) error {
 	}
 	s.improve(ctx)
 	why := s.obstacle.why()
+	if newer := (*store.SchemaError)(nil); errors.As(why, &newer) && newer.Have > newer.Know && !state.Follow {
+		return s.openBeside(ctx, fmt.Sprintf("%s-schema%d", state.Path, newer.Know), deps, options)
+	}
 	if s.library.Standing() != library.NotOpen || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !errors.Is(why, syscall.EROFS) {
 		return nil
 	}
@@ -78,6 +81,20 @@ func (s *stateFolder) open(ctx context.Context) error {
 	s.obstacle.set(nil)
 	err = s.library.Close()
 	s.library = inMemory
+	return err
+}
+
+// openBeside opens another folder, as a newer release wrote the configured one: after a downgrade
+// folders of documents are read again, and what was put over the admin port is missing.
+func (s *stateFolder) openBeside(ctx context.Context, dir string, deps knowledge.Deps, options library.Options) error {
+	s.monitor.Log(slog.LevelWarn, fmt.Sprintf("state: %v; until then knowledge is in %s", s.obstacle.why(), dir))
+	beside, err := library.New(ctx, dir, deps, options)
+	if err != nil {
+		return err
+	}
+	err = s.library.Close()
+	s.library = beside
+	s.improve(ctx)
 	return err
 }
 
