@@ -83,6 +83,12 @@ func (g *Guessed) Error() string { return "read as " + g.Encoding + ", which is 
 // what could be read and a *Broken; if attributes were left out, an *AttributesLeftOut, and if its
 // encoding is not certain, a *Guessed.
 func Read(format Format, name string, raw []byte) ([]Document, error) {
+	switch format {
+	case EML:
+		return readEML(raw)
+	case MBOX:
+		return readMBOX(raw)
+	}
 	var text, guess string
 	var err error
 	if format == HTML {

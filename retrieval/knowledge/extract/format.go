@@ -27,6 +27,8 @@ const (
 	PPTX
 	ODP
 	ODT
+	EML
+	MBOX
 
 	endOfFormats
 )
@@ -74,6 +76,10 @@ func Of(name string) Format {
 		return JSONLines
 	case ".csv", ".tsv":
 		return CSV
+	case ".eml":
+		return EML
+	case ".mbox", ".mbx":
+		return MBOX
 	case ".pdf":
 		return PDF
 	case ".docx", ".docm", ".dotx":

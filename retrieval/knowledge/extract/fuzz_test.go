@@ -36,6 +36,8 @@ func FuzzJSON(f *testing.F)      { fuzz(f, extract.JSON, "x.json") }
 func FuzzJSONLines(f *testing.F) { fuzz(f, extract.JSONLines, "x.jsonl") }
 func FuzzCSV(f *testing.F)       { fuzz(f, extract.CSV, "x.csv") }
 func FuzzMarkdown(f *testing.F)  { fuzz(f, extract.MarkdownText, "x.mdx") }
+func FuzzEML(f *testing.F)       { fuzz(f, extract.EML, "x.eml") }
+func FuzzMBOX(f *testing.F)      { fuzz(f, extract.MBOX, "x.mbox") }
 func FuzzRST(f *testing.F)       { fuzz(f, extract.RST, "x.rst") }
 
 // Parts are contiguous from the start to the end, and consist of lines.

@@ -121,15 +121,25 @@ type set struct {
 
 func newSet(unit string) *set { return &set{unit: unit, keys: map[string]bool{}, left: newLeft()} }
 
-// add adds the n-th record. Its key is its id; without an id it is n, and for an id that occurred
-// before it is the id and n. So nothing is lost, and keys do not depend on later records.
+// add adds the n-th record.
 func (s *set) add(n int, raw []byte) error {
 	if len(s.documents) == MaxDocuments {
-		return Brokenf("it holds more than %d documents", MaxDocuments)
+		return errDocuments
 	}
 	d, id, err := readRecord(raw, s.left)
 	if err != nil {
 		return Brokenf("%s %d: %v", s.unit, n, err)
+	}
+	return s.put(n, id, d)
+}
+
+var errDocuments = Brokenf("it holds more than %d documents", MaxDocuments)
+
+// put adds the n-th document. Its key is its id; without an id it is n, and for an id that occurred
+// before it is the id and n. So nothing is lost, and keys do not depend on later records.
+func (s *set) put(n int, id string, d Document) error {
+	if len(s.documents) == MaxDocuments {
+		return errDocuments
 	}
 	if s.bytes += len(d.Text); s.bytes > MaxText {
 		return ErrTooMuchText
