@@ -32,8 +32,9 @@ func readEML(raw []byte) ([]Document, error) {
 	return []Document{d}, cmp.Or(err, r.guessed(), left.err())
 }
 
-// readMBOX returns the messages in a mailbox. The key of a message is its Message-ID, else its
-// number. Text that a message quotes is left out if the mailbox has the message that it is from.
+// readMBOX returns the messages in a mailbox. The key of a message is its number: many a
+// Message-ID has a date, which would make messages of one subject versions of one document. Text that
+// a message quotes is left out if the mailbox has the message that it is from.
 func readMBOX(raw []byte) ([]Document, error) {
 	var r mailReader
 	var messages []*mailMessage
@@ -69,7 +70,7 @@ func readMBOX(raw []byte) ([]Document, error) {
 			continue
 		}
 		m.body = quotes.without(m.body)
-		if err := set.put(i+1, m.id, m.document(set.left)); err != nil {
+		if err := set.put(i+1, "", m.document(set.left)); err != nil {
 			return set.documents, err
 		}
 	}
@@ -120,12 +121,12 @@ func withoutFromMarks(raw []byte) []byte {
 
 // A mailMessage is a message, as text.
 type mailMessage struct {
-	id, subject string
-	head        string // From, To, Cc and Date, as people see them
-	from        string
-	to          []string
-	date        time.Time // zero if unknown
-	body        string    // Markdown
+	subject string
+	head    string // From, To, Cc and Date, as people see them
+	from    string
+	to      []string
+	date    time.Time // zero if unknown
+	body    string    // Markdown
 }
 
 func (m *mailMessage) document(left *AttributesLeftOut) Document {
@@ -146,10 +147,7 @@ func (r *mailReader) message(raw []byte) (*mailMessage, error) {
 	if !h.isMail() {
 		return nil, errNoMail
 	}
-	m := &mailMessage{subject: oneLine(h.text("Subject")), id: strings.Trim(h["Message-Id"], "<> ")}
-	if !keyable(m.id) {
-		m.id = ""
-	}
+	m := &mailMessage{subject: oneLine(h.text("Subject"))}
 	if date, err := mail.ParseDate(h["Date"]); err == nil {
 		m.date = date
 	}
