@@ -120,6 +120,8 @@ func readText(format Format, name, text string) ([]Document, error) {
 		return one(Document{Text: text, Form: Code, Lang: Language(name, text)}, nil)
 	case CSV:
 		return one(readCSV(name, text))
+	case Notebook:
+		return one(readNotebook(text))
 	case JSON:
 		return readJSON(text)
 	case JSONLines:

@@ -29,6 +29,7 @@ const (
 	ODT
 	EML
 	MBOX
+	Notebook
 
 	endOfFormats
 )
@@ -76,6 +77,8 @@ func Of(name string) Format {
 		return JSONLines
 	case ".csv", ".tsv":
 		return CSV
+	case ".ipynb":
+		return Notebook
 	case ".eml":
 		return EML
 	case ".mbox", ".mbx":

@@ -38,6 +38,7 @@ func FuzzCSV(f *testing.F)       { fuzz(f, extract.CSV, "x.csv") }
 func FuzzMarkdown(f *testing.F)  { fuzz(f, extract.MarkdownText, "x.mdx") }
 func FuzzEML(f *testing.F)       { fuzz(f, extract.EML, "x.eml") }
 func FuzzMBOX(f *testing.F)      { fuzz(f, extract.MBOX, "x.mbox") }
+func FuzzNotebook(f *testing.F)  { fuzz(f, extract.Notebook, "x.ipynb") }
 func FuzzRST(f *testing.F)       { fuzz(f, extract.RST, "x.rst") }
 
 // Parts are contiguous from the start to the end, and consist of lines.

@@ -146,7 +146,7 @@ func cureOf(extension string) (why, cure string) {
 		{".doc .rtf .pages .epub .tex .wpd", "not read", "save as DOCX, PDF or HTML"},
 		{".xls .xlsb .numbers .parquet", "not read", "save as XLSX or CSV"},
 		{".ppt .key", "not read", "save as PPTX or PDF"},
-		{".msg .pst .ipynb .chm .one", "not read", "save as HTML or text"},
+		{".msg .pst .chm .one", "not read", "save as HTML or text"},
 		{".exe .dll .so .dylib .o .a .class .pyc .wasm .bin .dat .db .sqlite .ttf .otf .woff .woff2 .eot .mo", "no text", ""},
 	} {
 		if extension != "" && slices.Contains(strings.Fields(r.extensions), extension) {
