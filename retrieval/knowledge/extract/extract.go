@@ -88,6 +88,8 @@ func Read(format Format, name string, raw []byte) ([]Document, error) {
 		return readEML(raw)
 	case MBOX:
 		return readMBOX(raw)
+	case XML:
+		return oneInPart(readXML(raw))
 	}
 	var text, guess string
 	var err error
@@ -120,6 +122,14 @@ func readText(format Format, name, text string) ([]Document, error) {
 		return one(Document{Text: text, Form: Code, Lang: Language(name, text)}, nil)
 	case CSV:
 		return one(readCSV(name, text))
+	case YAML:
+		return one(readYAML(text))
+	case TOML:
+		return one(readTOML(text), nil)
+	case INI:
+		return one(readINI(text), nil)
+	case Properties:
+		return one(readProperties(text), nil)
 	case Notebook:
 		return one(readNotebook(text))
 	case JSON:

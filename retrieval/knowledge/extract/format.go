@@ -30,6 +30,11 @@ const (
 	EML
 	MBOX
 	Notebook
+	YAML
+	TOML
+	XML
+	INI
+	Properties
 
 	endOfFormats
 )
@@ -77,6 +82,16 @@ func Of(name string) Format {
 		return JSONLines
 	case ".csv", ".tsv":
 		return CSV
+	case ".yaml", ".yml":
+		return YAML
+	case ".toml":
+		return TOML
+	case ".xml", ".rss", ".atom", ".dita", ".dbk", ".docbook":
+		return XML
+	case ".ini", ".cfg", ".conf":
+		return INI
+	case ".properties":
+		return Properties
 	case ".ipynb":
 		return Notebook
 	case ".eml":

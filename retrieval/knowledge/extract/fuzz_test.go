@@ -31,15 +31,20 @@ func fuzz(f *testing.F, format extract.Format, name string) {
 	})
 }
 
-func FuzzHTML(f *testing.F)      { fuzz(f, extract.HTML, "x.html") }
-func FuzzJSON(f *testing.F)      { fuzz(f, extract.JSON, "x.json") }
-func FuzzJSONLines(f *testing.F) { fuzz(f, extract.JSONLines, "x.jsonl") }
-func FuzzCSV(f *testing.F)       { fuzz(f, extract.CSV, "x.csv") }
-func FuzzMarkdown(f *testing.F)  { fuzz(f, extract.MarkdownText, "x.mdx") }
-func FuzzEML(f *testing.F)       { fuzz(f, extract.EML, "x.eml") }
-func FuzzMBOX(f *testing.F)      { fuzz(f, extract.MBOX, "x.mbox") }
-func FuzzNotebook(f *testing.F)  { fuzz(f, extract.Notebook, "x.ipynb") }
-func FuzzRST(f *testing.F)       { fuzz(f, extract.RST, "x.rst") }
+func FuzzHTML(f *testing.F)       { fuzz(f, extract.HTML, "x.html") }
+func FuzzJSON(f *testing.F)       { fuzz(f, extract.JSON, "x.json") }
+func FuzzJSONLines(f *testing.F)  { fuzz(f, extract.JSONLines, "x.jsonl") }
+func FuzzCSV(f *testing.F)        { fuzz(f, extract.CSV, "x.csv") }
+func FuzzMarkdown(f *testing.F)   { fuzz(f, extract.MarkdownText, "x.mdx") }
+func FuzzEML(f *testing.F)        { fuzz(f, extract.EML, "x.eml") }
+func FuzzMBOX(f *testing.F)       { fuzz(f, extract.MBOX, "x.mbox") }
+func FuzzNotebook(f *testing.F)   { fuzz(f, extract.Notebook, "x.ipynb") }
+func FuzzYAML(f *testing.F)       { fuzz(f, extract.YAML, "x.yaml") }
+func FuzzTOML(f *testing.F)       { fuzz(f, extract.TOML, "x.toml") }
+func FuzzXML(f *testing.F)        { fuzz(f, extract.XML, "x.xml") }
+func FuzzINI(f *testing.F)        { fuzz(f, extract.INI, "x.ini") }
+func FuzzProperties(f *testing.F) { fuzz(f, extract.Properties, "x.properties") }
+func FuzzRST(f *testing.F)        { fuzz(f, extract.RST, "x.rst") }
 
 // Parts are contiguous from the start to the end, and consist of lines.
 func FuzzOutline(f *testing.F) {

@@ -141,6 +141,36 @@ func hostiles() []hostile {
 		{"deep.ipynb", "not JSON", of(`{"cells":[{"source":`, "[", "")},
 		{"pages.ipynb", "", of(`{"cells":[{"cell_type":"code","outputs":[`, `{"output_type":"display_data","data":{"text/html":"<div>a"}},`, `{}]}]}`)},
 		{"terminal.ipynb", "", of(`{"cells":[{"cell_type":"code","outputs":[{"output_type":"stream","text":"`, `\u001b[\r`, `"}]}]}`)},
+		{"aliases.yaml", "", numbered("a0: &a0 x\n", "a%[1]d: &a%[1]d [*a0, *a0]\n")},
+		{"stairs.yaml", "", func(n int) string {
+			var b strings.Builder
+			for i := 0; b.Len() < n; i = (i + 1) % 200 {
+				b.WriteString(strings.Repeat(" ", i) + "a:\n")
+			}
+			return b.String()
+		}},
+		{"items.yaml", "", of("", "- a: b\n", "")},
+		{"comments.yaml", "", of("", "# a\n", "b: c")},
+		{"keys.yaml", "", numbered("", "k%d: v\n")},
+		{"colons.yaml", "", of("", "a:", "")},
+		{"flow.yaml", "", of("openapi: 3\npaths: ", "[", "")},
+		{"paths.yaml", "", numbered("openapi: '3'\ninfo: {title: x}\npaths:\n", "  /p%d: {get: {responses: {200: {description: x}}}}\n")},
+		{"bomb.yaml", "", numbered("openapi: '3'\ninfo: {title: x}\npaths: {}\na0: &a0 x\n", "a%[1]d: &a%[1]d [*a0, *a0]\n")},
+		{"refs.json", "", of(`{"openapi":"3","info":{},"components":{"parameters":{"a":{"$ref":"#/components/parameters/a"}}},"paths":{"/":{"get":{"parameters":[`, `{"$ref":"#/components/parameters/a"},`, `{}]}}}}`)},
+		{"types.json", "", of(`{"openapi":"3","info":{},"paths":{},"components":{"schemas":{"a":`+strings.Repeat(`{"oneOf":[`, 90), `{"type":"string"},`, `{}`+strings.Repeat(`]}`, 90)+`}}}`)},
+		{"quotes.toml", "", of("a = ", `'"`, "\n[b]\n")},
+		{"brackets.toml", "", of("", "[[a", "]]\n")},
+		{"tables.toml", "", of("", "#\n[a]\n", "")},
+		{"lines.ini", "", of("", "[a]\n\nb=c\n", "")},
+		{"escapes.properties", "", of("a=", `\u0041`, "")},
+		{"deep.xml", "nested", of("", "<a>", "")},
+		{"names.xml", "too early", numbered("<a>", "<b%[1]d>x</b%[1]d>")},
+		{"unclosed.xml", "nested", of("<a>", "<p>x</b>", "")},
+		{"entities.xml", "", func(n int) string {
+			return "<!DOCTYPE a [<!ENTITY e0 'x'>" + numbered("", "<!ENTITY e%d '&e0;&e0;'>")(n/2) + "]><a>" + of("", "&e9;", "</a>")(n/2)
+		}},
+		{"fields.xml", "broken", numbered("<a ", "b%d='c' ")},
+		{"mixed.xml", "", of("<a><p>"+strings.Repeat("<i>", 150), "x<b>y</b>", strings.Repeat("</i>", 150)+"</p></a>")},
 		{"titles.csv", "", of("", "a\n", "b;c;d\n")},
 		{"latin.txt", "", of("", "\xe9", "")},
 		{"zeros.txt", "", of("", "a\x00", "")},

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/tidwall/gjson"
 )
 
 // A record is an object. These fields have a meaning: "id" (or "_id"), "title" (or "name"),
@@ -60,6 +62,9 @@ func readJSON(text string) ([]Document, error) {
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return readJSONLines(text) // some JSON Lines files are named .json
+	}
+	if d, ok := openAPI(gjson.ParseBytes(raw)); ok {
+		return []Document{d}, nil
 	}
 	left := newLeft()
 	d, _, err := readRecord(raw, left)

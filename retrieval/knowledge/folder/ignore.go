@@ -103,6 +103,15 @@ func matchAny(patterns []string, name string) bool {
 // isSecret reports whether a file name is typical of keys and passwords.
 func isSecret(name string) bool {
 	base := strings.ToLower(path.Base(name))
-	return strings.HasSuffix(base, ".pem") || strings.HasSuffix(base, ".key") ||
-		strings.HasPrefix(base, "id_") || strings.HasPrefix(base, ".env")
+	if strings.HasSuffix(base, ".pem") || strings.HasSuffix(base, ".key") || strings.HasPrefix(base, "id_") || strings.HasPrefix(base, ".env") {
+		return true
+	}
+	switch stem, _, _ := strings.Cut(base, "."); stem {
+	case "secret", "secrets", "credential", "credentials", "password", "passwords":
+		switch path.Ext(base) {
+		case ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".properties", ".xml":
+			return true
+		}
+	}
+	return false
 }

@@ -99,6 +99,7 @@ func TestLoadIsCareful(t *testing.T) {
 		"tls.pem":               "-----BEGIN",
 		"TLS.KEY":               "-----BEGIN",
 		"id_rsa":                "-----BEGIN",
+		"secrets.prod.yaml":     "a: b",
 		".hidden.md":            "x",
 		".git/config.md":        "x",
 		"node_modules/p/doc.md": "x",
@@ -114,7 +115,7 @@ func TestLoadIsCareful(t *testing.T) {
 	wantSkipped := map[string]folder.SkipKind{
 		"torn.txt": folder.SkipNotText, "lone.txt": folder.SkipNotText, "nul.txt": folder.SkipNotText,
 		"huge.txt": folder.SkipTooLarge, "doc.pdf": folder.SkipUnsupported, "noext": folder.SkipUnsupported,
-		".env": folder.SkipSecret, ".env.local.md": folder.SkipSecret, "tls.pem": folder.SkipSecret, "TLS.KEY": folder.SkipSecret, "id_rsa": folder.SkipSecret,
+		".env": folder.SkipSecret, ".env.local.md": folder.SkipSecret, "tls.pem": folder.SkipSecret, "TLS.KEY": folder.SkipSecret, "id_rsa": folder.SkipSecret, "secrets.prod.yaml": folder.SkipSecret,
 		".hidden.md": folder.SkipHidden, "node_modules": folder.SkipVendored, "line\nbreak.md": folder.SkipUnreadable,
 	}
 	if diff := cmp.Diff(wantSkipped, skipped); diff != "" {
