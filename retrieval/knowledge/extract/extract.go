@@ -90,6 +90,8 @@ func Read(format Format, name string, raw []byte) ([]Document, error) {
 		return readMBOX(raw)
 	case XML:
 		return oneInPart(readXML(raw))
+	case RTF:
+		return oneInPart(readRTF(raw))
 	}
 	var text, guess string
 	var err error

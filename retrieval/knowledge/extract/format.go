@@ -35,6 +35,8 @@ const (
 	XML
 	INI
 	Properties
+	RTF
+	EPUB
 
 	endOfFormats
 )
@@ -54,7 +56,7 @@ func (f Format) HoldsMany() bool { return f == JSON || f == JSONLines }
 // the file.
 func (f Format) Packed() bool {
 	switch f {
-	case PDF, DOCX, XLSX, ODS, PPTX, ODP, ODT:
+	case PDF, DOCX, XLSX, ODS, PPTX, ODP, ODT, EPUB:
 		return true
 	}
 	return false
@@ -92,6 +94,10 @@ func Of(name string) Format {
 		return INI
 	case ".properties":
 		return Properties
+	case ".rtf":
+		return RTF
+	case ".epub":
+		return EPUB
 	case ".ipynb":
 		return Notebook
 	case ".eml":

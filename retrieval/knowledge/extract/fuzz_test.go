@@ -44,6 +44,7 @@ func FuzzTOML(f *testing.F)       { fuzz(f, extract.TOML, "x.toml") }
 func FuzzXML(f *testing.F)        { fuzz(f, extract.XML, "x.xml") }
 func FuzzINI(f *testing.F)        { fuzz(f, extract.INI, "x.ini") }
 func FuzzProperties(f *testing.F) { fuzz(f, extract.Properties, "x.properties") }
+func FuzzRTF(f *testing.F)        { fuzz(f, extract.RTF, "x.rtf") }
 func FuzzRST(f *testing.F)        { fuzz(f, extract.RST, "x.rst") }
 
 // Parts are contiguous from the start to the end, and consist of lines.

@@ -143,7 +143,7 @@ func cureOf(extension string) (why, cure string) {
 		{".png .jpg .jpeg .gif .webp .bmp .ico .tif .tiff .heic .avif .svg .psd .ai .eps .drawio .fig", "no text", ""},
 		{".mp3 .wav .ogg .flac .m4a .mp4 .mov .avi .mkv .webm", "no text", "a transcript is read"},
 		{".zip .tar .gz .tgz .bz2 .xz .zst .7z .rar .jar .war .deb .rpm", "an archive", "unpack"},
-		{".doc .rtf .pages .epub .tex .wpd", "not read", "save as DOCX, PDF or HTML"},
+		{".doc .pages .mobi .azw .azw3 .tex .wpd", "not read", "save as DOCX, PDF or HTML"},
 		{".xls .xlsb .numbers .parquet", "not read", "save as XLSX or CSV"},
 		{".ppt .key", "not read", "save as PPTX or PDF"},
 		{".msg .pst .chm .one", "not read", "save as HTML or text"},
