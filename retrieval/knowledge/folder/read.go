@@ -10,6 +10,7 @@ import (
 
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/extract/book"
 	"sidenote/retrieval/knowledge/extract/office"
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
@@ -89,6 +90,8 @@ func Extract(ctx context.Context, f extract.Format, name string, raw []byte, p *
 		one, err = p.Read(ctx, raw)
 	case extract.DOCX, extract.XLSX, extract.ODS, extract.PPTX, extract.ODP, extract.ODT:
 		one, err = office.Read(ctx, f, raw)
+	case extract.EPUB:
+		one, err = book.Read(ctx, raw)
 	default:
 		return extract.Read(f, path.Base(name), raw)
 	}
