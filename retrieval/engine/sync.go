@@ -220,6 +220,7 @@ func (s *syncing) stamp(name string) string {
 	if s.times[name] != "" {
 		rules = s.rules.Timed()
 	}
+	rules = s.source.Rules(name, rules)
 	return fmt.Sprintf("%d %d %d %x %x", v.Size, v.Modified.UnixNano(), v.Mark, reader, rules)
 }
 

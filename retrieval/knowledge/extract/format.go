@@ -37,6 +37,7 @@ const (
 	Properties
 	RTF
 	EPUB
+	Image // read by an OCR program
 
 	endOfFormats
 )
@@ -94,6 +95,8 @@ func Of(name string) Format {
 		return INI
 	case ".properties":
 		return Properties
+	case ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic":
+		return Image
 	case ".rtf":
 		return RTF
 	case ".epub":

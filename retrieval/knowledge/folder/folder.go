@@ -44,6 +44,12 @@ type Folder struct {
 	// front matter, however their text begins.
 	FrontMatter []string
 
+	// OCR is a program that prints the text of an image or a scanned PDF, and its arguments; the path
+	// of the file follows them. Without it, such files are skipped. A file has two minutes and 4 MB
+	// of text, and two programs run at a time. The program gets a copy of the file in a folder of
+	// its own, and of the environment only what it needs to run.
+	OCR []string
+
 	// AcceptDeletions confirms that a folder from which most files are gone was emptied on
 	// purpose, see Library.Sync.
 	AcceptDeletions bool

@@ -20,9 +20,9 @@ const MaxFile = 10 << 20
 
 var errTooLarge = errors.New("more than 10 MB")
 
-// supported reports whether files of a format can be read; p may be nil.
-func supported(f extract.Format, p *pdf.Reader) bool {
-	return f != extract.Unknown && (f != extract.PDF || p != nil)
+// supported reports whether files of a format can be read; p and o may be nil.
+func supported(f extract.Format, p *pdf.Reader, o *ocr) bool {
+	return f != extract.Unknown && (f != extract.PDF || p != nil) && (f != extract.Image || o != nil)
 }
 
 // Format returns the format of a file.
@@ -54,7 +54,7 @@ type Extractor func(ctx context.Context, f extract.Format, name string, raw []by
 // ReadBy is Read with another Extractor.
 func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extractor) ([]chunk.Document, *Skip) {
 	f := formatOf(s.FS, name)
-	if !supported(f, p) {
+	if !supported(f, p, s.ocr) {
 		return nil, unsupported(name)
 	}
 	raw, err := readAtMost(s.FS, name, MaxFile+1)
@@ -67,7 +67,7 @@ func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extr
 	if len(raw) > MaxFile {
 		return nil, &Skip{Path: name, Kind: SkipTooLarge, Reason: errTooLarge.Error()}
 	}
-	extracted, err := by(ctx, f, name, raw)
+	extracted, err := s.ocr.withOCR(by)(ctx, f, name, raw)
 	documents := make([]chunk.Document, len(extracted))
 	for i, d := range extracted {
 		documents[i] = documentOf(name, d)
@@ -77,10 +77,13 @@ func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extr
 	if skip != nil && skip.Kind == SkipBroken && len(documents) > 0 {
 		skip.Kind = SkipPart
 	}
+	if skip != nil && f == extract.Image && skip.Reason == noTextSeen {
+		skip.Kind = SkipUnsupported // like any picture
+	}
 	return documents, skip
 }
 
-// Extract returns the documents in the bytes of a file; for a partly broken one it returns
+// Extract returns the documents in the bytes of a file, which is no image; for a partly broken one it returns
 // documents and an error. p reads PDF.
 func Extract(ctx context.Context, f extract.Format, name string, raw []byte, p *pdf.Reader) ([]extract.Document, error) {
 	var one extract.Document

@@ -143,14 +143,22 @@ func (r Report) Summary() string {
 	return strings.Join(lists, "; ")
 }
 
-// maxTypes is how many unsupported types Summary names.
-const maxTypes = 3
+const (
+	// maxTypes is how many unsupported types Summary names.
+	maxTypes = 30
+	// maxType is the length of a type, in bytes.
+	maxType = 16
+)
+
+// byCount returns the keys of counts, those with the greatest first.
+func byCount(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
+}
 
 // summariseTypes returns the most frequent types, most frequent first.
 func summariseTypes(types map[string]int) (parts []string) {
-	names := slices.SortedFunc(maps.Keys(types), func(a, b string) int { return cmp.Or(types[b]-types[a], cmp.Compare(a, b)) })
 	rest := 0
-	for i, t := range names {
+	for i, t := range byCount(types) {
 		if i < maxTypes {
 			parts = append(parts, fmt.Sprintf("%d %s (unsupported)", types[t], t))
 		} else {
@@ -166,7 +174,7 @@ func summariseTypes(types map[string]int) (parts []string) {
 // typeOf returns a file's type according to its extension.
 func typeOf(name string) string {
 	ext := path.Ext(name)
-	if len(ext) < 2 {
+	if len(ext) < 2 || len(ext) > maxType || strings.ContainsAny(ext, " ,;") {
 		return "without extension"
 	}
 	return strings.ToUpper(ext[1:])

@@ -3,7 +3,6 @@ package folder
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -21,7 +20,7 @@ type SkippedGroup struct {
 	First  string // path of the first file
 }
 
-// String returns a line for people: "3 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf".
+// String returns a line for people: "3 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf, or set ocr".
 func (g SkippedGroup) String() string {
 	line := fmt.Sprintf("%d %s", g.Files, g.What)
 	if g.Why != "" {
@@ -83,7 +82,9 @@ func groupOf(s Skip) SkippedGroup {
 	switch s.Kind {
 	case SkipUnsupported:
 		g.What = typeOf(s.Path)
-		g.Why, g.Remedy = cureOf(strings.ToLower(path.Ext(s.Path)))
+		if g.Why, g.Remedy = cureOf(strings.ToLower(path.Ext(s.Path))); s.Reason == noTextSeen {
+			g.Remedy = ""
+		}
 	case SkipTooLarge:
 		g.What, g.Remedy = "over 10 MB", "split"
 	case SkipNotText:
@@ -129,7 +130,10 @@ func groupOf(s Skip) SkippedGroup {
 	return g
 }
 
-const ocrRemedy = "run OCR first, e.g. ocrmypdf"
+const (
+	ocrRemedy = "run OCR first, e.g. ocrmypdf, or set ocr"
+	imageCure = "to read text in them, set ocr"
+)
 
 // A remedy is advice for formats that are not supported.
 type remedy struct {
@@ -140,7 +144,8 @@ type remedy struct {
 // cureOf returns why files with an extension, in lower case, are not read, and what to do.
 func cureOf(extension string) (why, cure string) {
 	for _, r := range []remedy{
-		{".png .jpg .jpeg .gif .webp .bmp .ico .tif .tiff .heic .avif .svg .psd .ai .eps .drawio .fig", "no text", ""},
+		{".png .jpg .jpeg .gif .webp .bmp .tif .tiff .heic", "no text", imageCure},
+		{".ico .avif .svg .psd .ai .eps .drawio .fig", "no text", ""},
 		{".mp3 .wav .ogg .flac .m4a .mp4 .mov .avi .mkv .webm", "no text", "a transcript is read"},
 		{".zip .tar .gz .tgz .bz2 .xz .zst .7z .rar .jar .war .deb .rpm", "an archive", "unpack"},
 		{".doc .pages .mobi .azw .azw3 .tex .wpd", "not read", "save as DOCX, PDF or HTML"},
@@ -156,8 +161,12 @@ func cureOf(extension string) (why, cure string) {
 	return "not a format that is read", ""
 }
 
-// maxGroups is how many unsupported formats have a line of their own in SkippedLines.
-const maxGroups = 6
+const (
+	// maxGroups is how many unsupported formats have a line of their own in SkippedLines.
+	maxGroups = 6
+	// maxNamed is how many more are named.
+	maxNamed = 60
+)
 
 // SkippedLines returns the groups as lines for people. Unsupported formats beyond maxGroups share a
 // line.
@@ -181,13 +190,17 @@ func (r Report) SkippedLines() (lines []string) {
 	return lines
 }
 
-// others returns the line for formats that have none of their own, the most frequent first.
+// others returns the line for the formats without a line of their own, by their numbers of files.
 func others(rest map[string]int) string {
 	files := 0
-	var each []string
-	for _, what := range slices.SortedFunc(maps.Keys(rest), func(a, b string) int { return cmp.Or(cmp.Compare(rest[b], rest[a]), cmp.Compare(a, b)) }) {
-		files += rest[what]
-		each = append(each, fmt.Sprintf("%d %s", rest[what], what))
+	var named []string
+	for _, t := range byCount(rest) {
+		if files += rest[t]; len(named) < maxNamed {
+			named = append(named, fmt.Sprintf("%d %s", rest[t], t))
+		}
 	}
-	return fmt.Sprintf("%d of %d other formats that are not read: %s", files, len(rest), strings.Join(each, ", "))
+	if more := len(rest) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("and %d more formats", more))
+	}
+	return fmt.Sprintf("%d of other formats that are not read: %s", files, strings.Join(named, ", "))
 }

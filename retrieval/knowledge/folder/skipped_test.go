@@ -43,16 +43,16 @@ func TestSkippedLines(t *testing.T) {
 	want := []string{
 		"4 over 10 MB; split",
 		"2 DOCX broken: each for a reason of its own",
-		"2 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf",
+		"2 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf, or set ocr",
 		"1 JSONL read in part: line 3 is not JSON",
 		"1 PDF broken: it is no PDF, or broken",
 		"1 PDF protected by a password; save without one",
-		"1 PDF read in part: no text on pages 3–5: scanned; page 7 cannot be read; run OCR first, e.g. ocrmypdf",
+		"1 PDF read in part: no text on pages 3–5: scanned; page 7 cannot be read; run OCR first, e.g. ocrmypdf, or set ocr",
 		"1 for want of memory: too little memory; raise the memory limit, or split",
 		"1 not text in a known encoding; save as UTF-8",
 		"1 unreadable: permission denied",
 		"1 with the id of another document; give each an id of its own",
-		"213 PNG: no text",
+		"213 PNG: no text; to read text in them, set ocr",
 		"2 XLS: not read; save as XLSX or CSV",
 		"1 without extension: not a format that is read",
 		"2 in a guessed encoding: read as Windows 1250, which is a guess; save as UTF-8",
@@ -67,7 +67,7 @@ func TestSkippedLines(t *testing.T) {
 		t.Error(diff)
 	}
 	groups := r.SkippedGroups()
-	if g := groups[2]; g != (folder.SkippedGroup{Kind: folder.SkipBroken, Files: 2, What: "PDF scanned", Why: "no text layer", Remedy: "run OCR first, e.g. ocrmypdf", First: "0.pdf"}) {
+	if g := groups[2]; g != (folder.SkippedGroup{Kind: folder.SkipBroken, Files: 2, What: "PDF scanned", Why: "no text layer", Remedy: "run OCR first, e.g. ocrmypdf, or set ocr", First: "0.pdf"}) {
 		t.Errorf("%+v", g)
 	}
 	total := 0
@@ -82,7 +82,7 @@ func TestSkippedLines(t *testing.T) {
 	}
 }
 
-// Of many formats, the rest is named in one line.
+// Of many formats, the rest share a line, which names each.
 func TestSkippedLinesOfManyFormats(t *testing.T) {
 	var r folder.Report
 	for i := range 9 {
@@ -91,11 +91,11 @@ func TestSkippedLinesOfManyFormats(t *testing.T) {
 		}
 	}
 	lines := r.SkippedLines()
-	if len(lines) != 7 || lines[5] != "5 X5: not a format that is read" || lines[6] != "9 of 3 other formats that are not read: 4 X6, 3 X7, 2 X8" {
+	if len(lines) != 7 || lines[5] != "5 X5: not a format that is read" || lines[6] != "9 of other formats that are not read: 4 X6, 3 X7, 2 X8" {
 		t.Errorf("%q", lines)
 	}
 	r.Skipped = append(r.Skipped, folder.Skip{Path: ".env", Kind: folder.SkipSecret})
-	if lines = r.SkippedLines(); len(lines) != 8 || lines[6] != "9 of 3 other formats that are not read: 4 X6, 3 X7, 2 X8" || lines[7] != "1 likely secret by name" {
+	if lines = r.SkippedLines(); len(lines) != 8 || lines[6] != "9 of other formats that are not read: 4 X6, 3 X7, 2 X8" || lines[7] != "1 likely secret by name" {
 		t.Errorf("%q", lines)
 	}
 }

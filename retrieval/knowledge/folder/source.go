@@ -18,6 +18,7 @@ type Source struct {
 	FS    fs.FS
 	file  string          // the only file to read; "" reads all
 	root  *os.Root        // may be nil
+	ocr   *ocr            // may be nil
 	asked map[string]bool // files requested by name: they are read even if generated
 
 	versions map[string]Version // of files that are no links, as Files found them
@@ -122,12 +123,13 @@ func (s *Source) files(ctx context.Context, folder Folder, p *pdf.Reader, enter 
 	if err := folder.checkPatterns(); err != nil {
 		return nil, nil, err
 	}
+	s.ocr = newOCR(folder.OCR)
 	if s.file != "" {
 		s.asked = map[string]bool{s.file: true}
 		return []string{s.file}, nil, nil
 	}
 	w := &walk{
-		fsys: s.FS, root: s.root, include: folder.Include, exclude: folder.Exclude, pdf: p, enter: enter,
+		fsys: s.FS, root: s.root, include: folder.Include, exclude: folder.Exclude, pdf: p, ocr: s.ocr, enter: enter,
 		asked: map[string]bool{}, versions: map[string]Version{},
 	}
 	err = w.run(ctx)

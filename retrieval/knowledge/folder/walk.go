@@ -21,6 +21,7 @@ type walk struct {
 	root             *os.Root // of fsys; may be nil
 	include, exclude []string
 	pdf              *pdf.Reader      // if nil, PDF is unsupported
+	ocr              *ocr             // if nil, images are unsupported
 	enter            func(dir string) // see Look
 	files            []string
 	asked            map[string]bool // requested files and links, see Source.asked
@@ -155,7 +156,7 @@ func (w *walk) take(name string, asked bool) (skipped bool) {
 
 // file adds a file if its format is supported.
 func (w *walk) file(name string) {
-	if !supported(formatOf(w.fsys, name), w.pdf) {
+	if !supported(formatOf(w.fsys, name), w.pdf, w.ocr) {
 		w.skipped = append(w.skipped, *unsupported(name))
 		return
 	}

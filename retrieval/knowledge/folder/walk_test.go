@@ -124,7 +124,7 @@ func TestLoadIsCareful(t *testing.T) {
 	if report.Files != len(wantIDs)+2 { // two have nothing in them
 		t.Errorf("%d files, want %d", report.Files, len(wantIDs)+2)
 	}
-	want := "skipped 9: 1 PDF (unsupported), 1 without extension (unsupported), 1 over 10 MB, 3 not text, 1 unreadable, 1 node_modules, 1 hidden; 5 as likely secrets (.env, …)"
+	want := "skipped 9: 1 PDF (unsupported), 1 without extension (unsupported), 1 over 10 MB, 3 not text, 1 unreadable, 1 node_modules, 1 hidden; 6 as likely secrets (.env, …)"
 	if got := report.Summary(); got != want {
 		t.Errorf("summary\n%s\nwant\n%s", got, want)
 	}

@@ -325,6 +325,7 @@ func (s *syncing) look(name string) *syncFile {
 	if s.times[name] != "" { // read again when it begins to matter or ceases to
 		f.as.rules = s.rules.Timed()
 	}
+	f.as.rules = s.source.Rules(name, f.as.rules)
 	v, err := s.source.Version(name)
 	if err != nil {
 		return f // reading it reports the error

@@ -87,9 +87,12 @@ func (c delegation) checkDefault(key string, name Name) {
 	}
 }
 
-// checkDelegatedBase refuses a base that an included file defines without permission: on an
-// upstream of another file, in the state folder, or in a folder outside its own.
+// checkDelegatedBase refuses a base that an included file defines without permission: with a program
+// to run, on an upstream of another file, in the state folder, or in a folder outside its own.
 func (c delegation) checkDelegatedBase(key string, name Name) {
+	if len(c.Knowledge[name].OCR) > 0 && !c.may(key, mayAll) {
+		c.forbidden(key+".ocr", mayAll, "is a program that an included file may not run")
+	}
 	switch k := c.Knowledge[name]; {
 	case c.may(key, mayAll):
 	case k.Engine == EngineVectorStore:

@@ -11,7 +11,7 @@ import (
 
 // baseKeys lists the keys of a base that do not go with every engine.
 func baseKeys() map[string][]string {
-	folder := []string{"path", "include", "exclude", "attributes", "attributes_from", "deletions", "embed"}
+	folder := []string{"path", "include", "exclude", "attributes", "attributes_from", "deletions", "ocr", "embed"}
 	server := []string{"url", "user", "password", "tls", "connections", "timeout", "namespace", "columns"}
 	return map[string][]string{
 		EngineEmbedded:    folder,

@@ -96,6 +96,8 @@ embeddings: {upstream: api, model: m}
 		{"by a store with another's key", "team/*.yaml", "knowledge: {all: {engine: vector_store, upstream: api, id: vs_1}}\n", at + `:1:41: knowledge.all.upstream: upstream "api" is not of this file` + can("may: [stores]")},
 		{"by texts that leave", "team/*.yaml", "knowledge: {new: {path: ./docs, embed: true}}\n", at + ":1:33: knowledge.new.embed: its texts would go to the service of etc/c.yaml" + can("may: [embed]")},
 		{"by texts that leave, allowed", "{path: team/*.yaml, may: [embed]}", "knowledge: {new: {path: ./docs, embed: true}}\n", ""},
+		{"by a program", "team/*.yaml", "knowledge: {all: {path: ., ocr: 'rm -rf'}}\n", at + `:1:28: knowledge.all.ocr: is a program that an included file may not run` + can("may: [all]")},
+		{"by a program, allowed", "{path: team/*.yaml, may: [all]}", "knowledge: {all: {path: ., ocr: 'rm -rf'}}\n", ""},
 		{"by such a store, allowed", "{path: team/*.yaml, may: [stores]}", "knowledge: {all: {engine: vector_store, upstream: api, id: vs_1}}\n", ""},
 		{"an upstream", "team/*.yaml", "upstreams: {evil: http://evil.test}\n", at + `:1:13: upstreams.evil: is not for an included file to define` + can("may: [upstreams]")},
 		{"an upstream, allowed", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {evil: {base_url: http://evil.test, api_key: {file: keys/a}}}\nknowledge: {s: {engine: vector_store, upstream: evil, id: vs_1}}\n", ""},

@@ -45,6 +45,9 @@ type Knowledge struct {
 	// Deletions says what to do when most files of the folder are missing.
 	Deletions string `yaml:"deletions" of:"keep|accept"`
 
+	// OCR is a program that prints the text of an image or a scanned PDF file, with its arguments.
+	OCR command `yaml:"ocr"`
+
 	// Description says what the base holds, for models that have tools.
 	Description Description `yaml:"description"`
 
@@ -86,7 +89,7 @@ func (c *Config) Folder(name Name) folder.Folder {
 	return folder.Folder{
 		ID: string(name), Path: k.Path, Within: within, Include: Texts(k.Include), Exclude: Texts(k.Exclude),
 		Attributes: k.Attributes, PathPattern: k.AttributesFrom.Path, FrontMatter: k.AttributesFrom.FrontMatter,
-		AcceptDeletions: k.Deletions == deletionsAccept,
+		OCR: k.OCR, AcceptDeletions: k.Deletions == deletionsAccept,
 	}
 }
 
@@ -167,7 +170,7 @@ func (c checker) checkBases() {
 func (c checker) neededKeys(name Name) []string {
 	k, key := c.Knowledge[name], "knowledge."+string(name)
 	written := c.writtenKeys(key)
-	ofFolder := !written("engine") || slices.ContainsFunc([]string{"include", "exclude", "attributes", "attributes_from", "deletions"}, written)
+	ofFolder := !written("engine") || slices.ContainsFunc([]string{"include", "exclude", "attributes", "attributes_from", "deletions", "ocr"}, written)
 	switch {
 	case k.Engine == EngineVectorStore:
 		return []string{"upstream", "id"}

@@ -95,6 +95,8 @@ func kind(t reflect.Type, tag reflect.StructTag) string {
 		return "URL or secret"
 	case reflect.TypeFor[Login]():
 		return "text or secret"
+	case reflect.TypeFor[command]():
+		return "text or list"
 	case reflect.TypeFor[engineURLs]():
 		return "URL or list"
 	case reflect.TypeFor[Ports]():

@@ -24,13 +24,17 @@ func (c loader) locate(key, path string) string {
 	return path
 }
 
-// locateFolders resolves the paths of bases.
+// locateFolders resolves the paths of bases, and of their programs that are no mere names.
 func (c loader) locateFolders() {
 	for _, name := range sortedKeys(c.Knowledge) {
-		if k := c.Knowledge[name]; k.Path != "" {
-			k.Path = c.locate("knowledge."+string(name)+".path", k.Path)
-			c.Knowledge[name] = k
+		k, key := c.Knowledge[name], "knowledge."+string(name)
+		if k.Path != "" {
+			k.Path = c.locate(key+".path", k.Path)
 		}
+		if len(k.OCR) > 0 && strings.Contains(k.OCR[0], "/") {
+			k.OCR[0] = c.locate(key+".ocr", k.OCR[0])
+		}
+		c.Knowledge[name] = k
 	}
 }
 

@@ -106,6 +106,7 @@ func TestRefused(t *testing.T) {
 		{"attribute in mixed list", up + "knowledge: {a: {path: ./a, attributes: {tags: [a, 1]}}}", `c.yaml:2:28: knowledge.a.attributes: attribute "tags": ["a",1] is a list with a number in it; lists are of strings`},
 		{"attribute that is not a number", up + "knowledge: {a: {path: ./a, attributes: {year: .nan}}}", `c.yaml:2:47: knowledge.a.attributes.year: ".nan" is neither a plain number nor true or false; put it in quotes to mean a text`},
 		{"attributes from a bad path", up + "knowledge: {a: {path: ./a, attributes_from: {path: '{a}/{a}'}}}", `c.yaml:2:46: knowledge.a.attributes_from.path: path pattern "{a}/{a}": segment "{a}": {a} comes twice`},
+		{"program without a folder", up + "knowledge: {a: {engine: vector_store, upstream: default, id: vs_1, ocr: x}}", `c.yaml:2:68: knowledge.a.ocr: does not go with engine vector_store`},
 		{"attributes without a folder", up + "knowledge: {a: {engine: embedded, attributes: {b: c}}}", `c.yaml:2:13: knowledge.a.path: is missing`},
 		{"bad pattern", up + "knowledge: {a: {path: ./a, include: ['[']}}", `c.yaml:2:38: knowledge.a.include[0]: "[" is not a pattern; write it as in **/*.md`},
 		{"list wanted", up + "include: x.yaml", "c.yaml:2:10: include: expected a list, as in [a, b], got a value"},

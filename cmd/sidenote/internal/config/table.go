@@ -201,6 +201,7 @@ func knowledgeSections() []section {
 			{"embed", "`false`", "Send chunks of this base, and questions to it, to the service of `embeddings`."},
 			{"description", "", "What the base contains, in at most 500 characters; shown to models with tools."},
 			{"deletions", "`keep`", "When most files are gone: `keep` the old contents, or `accept` the deletion."},
+			{"ocr", "`off`", "Program that prints the text of the image or scanned PDF whose path is its last argument: words separated by spaces, or a list. It has two minutes a file."},
 			{"relevance_threshold", "`auto`", "Least relevance of its sources, between 0 and 1; `auto` is 0.5, the calibrated threshold."},
 			{"synonyms", "", "Synonyms for questions to policies with this base, beside theirs; as there."},
 			{"engine", "`embedded`", "`embedded`; `vector_store` for a base kept by an upstream; `postgres` or `opensearch` for one in an engine that many Sidenotes share."},
