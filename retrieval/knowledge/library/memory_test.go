@@ -283,6 +283,17 @@ func TestMemoryOfSmallFiles(t *testing.T) {
 		{"front.md", "a: [b, c]\n", "---\n", "---\ntext"},
 		{"aliases.md", "b: *a\n", "---\na: &a [1, 2]\n", "---\ntext"},
 		{"a.go", "func a() {}\n", "", ""},
+		{"a.mbox", "From a 0:0\nTo: a@b\n\n> a\n\n", "", ""},
+		{"a.eml", "> a b c d e\n\n", "To: a@b\n\n", ""},
+		{"tags.eml", "<p>a", "To: a@b\nContent-Type: text/html\n\n", ""},
+		{"a.ipynb", `{"cell_type":"code","source":"a"},`, `{"cells":[`, `{}]}`},
+		{"a.yaml", "a:\n  b: c\n", "", ""},
+		{"openapi.yaml", "  /a: {get: {responses: {200: {description: x}}}}\n", "openapi: '3'\ninfo: {title: x}\npaths:\n", ""},
+		{"openapi.json", `{"name":"a"},`, `{"openapi":"3","info":{},"paths":{"/":{"get":{"parameters":[`, `{}]}}}}`},
+		{"a.toml", "[a]\nb=1\n", "", ""},
+		{"a.properties", "a=b\n\n", "", ""},
+		{"a.xml", "<b><c>d</c></b>", "<a>", "</a>"},
+		{"a.rtf", "a\\cell\\row", `{\rtf1 `, "}"},
 		{"wide.txt", "a\x00b\x00\n\x00", "\xff\xfe", ""},
 	} {
 		if testing.Short() && i%8 > 0 { // not useful with the race detector
