@@ -1,8 +1,8 @@
 // Package extract converts the bytes of a file into documents, whose texts are Markdown, plain
 // text, records or source code. It does not deal with chunks, ranking or where files come from.
 //
-// Every format is read in bounded time and memory, whatever the bytes are; this includes DOCX in
-// extract/office and PDF in extract/pdf.
+// Every format is read in bounded time and memory, whatever the bytes are; this includes office
+// documents in extract/office, EPUB in extract/book and PDF in extract/pdf.
 package extract
 
 import (
@@ -18,8 +18,10 @@ const Version = "6"
 func VersionOf(f Format) string {
 	own := 0
 	switch f {
-	case SourceCode, JSON:
+	case SourceCode:
 		own = 1 // package folder leaves generated files out
+	case JSON:
+		own = 2 // OpenAPI
 	case HTML:
 		own = 1 // titles
 	}

@@ -85,28 +85,6 @@ func Of(name string) Format {
 		return JSONLines
 	case ".csv", ".tsv":
 		return CSV
-	case ".yaml", ".yml":
-		return YAML
-	case ".toml":
-		return TOML
-	case ".xml", ".rss", ".atom", ".dita", ".dbk", ".docbook":
-		return XML
-	case ".ini", ".cfg", ".conf":
-		return INI
-	case ".properties":
-		return Properties
-	case ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic":
-		return Image
-	case ".rtf":
-		return RTF
-	case ".epub":
-		return EPUB
-	case ".ipynb":
-		return Notebook
-	case ".eml":
-		return EML
-	case ".mbox", ".mbx":
-		return MBOX
 	case ".pdf":
 		return PDF
 	case ".docx", ".docm", ".dotx":
@@ -132,6 +110,36 @@ func Of(name string) Format {
 		if languageOf(ext[1:]) != "" {
 			return SourceCode
 		}
+	}
+	return ofData(ext)
+}
+
+// ofData returns the format of files with an extension that are neither text, code nor office
+// documents.
+func ofData(ext string) Format {
+	switch ext {
+	case ".yaml", ".yml":
+		return YAML
+	case ".toml":
+		return TOML
+	case ".xml", ".rss", ".atom", ".dita", ".dbk", ".docbook":
+		return XML
+	case ".ini", ".cfg", ".conf":
+		return INI
+	case ".properties":
+		return Properties
+	case ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic":
+		return Image
+	case ".rtf":
+		return RTF
+	case ".epub":
+		return EPUB
+	case ".ipynb":
+		return Notebook
+	case ".eml":
+		return EML
+	case ".mbox", ".mbx":
+		return MBOX
 	}
 	return Unknown
 }
