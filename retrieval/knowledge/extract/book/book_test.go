@@ -66,7 +66,8 @@ func TestHostile(t *testing.T) {
 	for range 10 {
 		inner = extracttest.Zip(map[string]io.Reader{"inner.epub": strings.NewReader(string(inner))})
 	}
-	large := "<p>" + strings.Repeat("x ", 3<<20)
+	large := "<!--" + strings.Repeat("x ", 3<<20) + "-->" // which takes little time
+	tags := "<!--" + strings.Repeat("<", 300_000) + "-->"
 	for name, tc := range map[string]struct {
 		raw          []byte
 		broken, read string
@@ -79,7 +80,7 @@ func TestHostile(t *testing.T) {
 		"a large part":     {epub(map[string]io.Reader{"OPS/c1.xhtml": bomb(1 << 24)}, "<p>One.", "", "<p>Three."), "c1.xhtml: a part of it unpacks", "One.\n\nThree.\n"},
 		"a large package":  {epub(map[string]io.Reader{"OPS/p.opf": bomb(1 << 24)}), "a part of it unpacks", ""},
 		"large in all":     {epub(nil, "<p>One.", large, large, large, large, large, large), "c6.xhtml: it unpacks to more than 32 MB", "One."},
-		"many tags":        {epub(nil, "<p>One.", strings.Repeat("<br>", 200_000), strings.Repeat("<br>", 200_000), strings.Repeat("<br>", 200_000), strings.Repeat("<br>", 200_000), strings.Repeat("<br>", 200_001)), "more than 1000000 tags", "One.\n"},
+		"many tags":        {epub(nil, "<p>One.", tags, tags, tags, tags), "c4.xhtml: it has more than 1000000 tags", "One.\n"},
 		"nested tags":      {epub(nil, "<p>One.", strings.Repeat("<div>", 100_000)), "c1.xhtml: its tags are nested", "One.\n"},
 		"archives inside":  {epub(map[string]io.Reader{"OPS/inner.epub": strings.NewReader(string(inner))}, "<p>One."), "", "One.\n"},
 		"links in a cycle": {epub(nil, `<p>One <a href="c1.xhtml">two`, `<p>Two <a href="c0.xhtml">one`), "", "One two\n\nTwo one\n"},
