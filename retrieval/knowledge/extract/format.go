@@ -51,7 +51,7 @@ func Formats() (all []Format) {
 }
 
 // HoldsMany reports whether a file of the format may hold many documents.
-func (f Format) HoldsMany() bool { return f == JSON || f == JSONLines }
+func (f Format) HoldsMany() bool { return f == JSON || f == JSONLines || f == MBOX }
 
 // Packed reports whether files of the format are archives, whose text may take far more memory than
 // the file.
