@@ -187,7 +187,7 @@ func (s *syncing) checkGone() error {
 		}
 	}
 	if !s.folder.AcceptDeletions && folder.Suspicious(gone, len(s.of)) {
-		return &folder.GoneError{Knowledge: s.Base, Path: s.folder.Path, Gone: gone, Files: len(s.of)}
+		return &folder.GoneError{Knowledge: s.Base, Path: s.folder.Place(), Remote: s.folder.Remote != "", Gone: gone, Files: len(s.of)}
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ type Rules struct {
 	constants   map[string]any
 	path        *pathPattern // may be nil
 	frontMatter []string
-	Name        [RulesBytes]byte // identifies the rules; zero if there are none
+	url         func(file string) string // may be nil
+	Name        [RulesBytes]byte         // identifies the rules; zero if there are none
 }
 
 // NewRules compiles the rules of a folder.
@@ -50,8 +51,15 @@ func NewRules(f Folder) (r Rules, err error) {
 			return r, fmt.Errorf("front matter: %w", err)
 		}
 	}
-	if len(r.constants) > 0 || r.path != nil || len(r.frontMatter) > 0 {
-		name := sha256.Sum256(chunk.Fields(append([]string{"sidenote attributes", rulesVersion, constants, f.PathPattern}, r.frontMatter...)...))
+	if r.url, err = urlOf(f); err != nil {
+		return r, err
+	}
+	if len(r.constants) > 0 || r.path != nil || len(r.frontMatter) > 0 || r.url != nil {
+		parts := append([]string{"sidenote attributes", rulesVersion, constants, f.PathPattern}, r.frontMatter...)
+		if r.url != nil {
+			parts = append(parts, "url "+f.URL)
+		}
+		name := sha256.Sum256(chunk.Fields(parts...))
 		r.Name = [RulesBytes]byte(name[:])
 	}
 	return r, nil
@@ -62,7 +70,7 @@ func NewRules(f Folder) (r Rules, err error) {
 // it matters, see Source.Times. The notes name what was left out.
 func (r Rules) Apply(file string, d chunk.Document, modified string) (_ chunk.Document, notes []Note) {
 	note := func(err error) { notes = append(notes, Note{Document: d.ID, Reason: err.Error()}) }
-	sources := []map[string]any{r.constants, nil, r.ofRecord(d.Attributes), nil}
+	sources := []map[string]any{r.constants, nil, r.ofRecord(d.Attributes), nil, nil}
 	if r.path != nil {
 		sources[1] = r.path.values(file)
 	}
@@ -71,6 +79,11 @@ func (r Rules) Apply(file string, d chunk.Document, modified string) (_ chunk.Do
 		sources[3], errs = frontAttributes(d.Text, r.frontMatter)
 		for _, err := range errs {
 			note(err)
+		}
+	}
+	if r.url != nil {
+		if address := r.url(file); address != "" {
+			sources[4] = map[string]any{"url": address}
 		}
 	}
 	said := versionAttributes(d)

@@ -5,6 +5,7 @@
 package folder
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"path/filepath"
@@ -43,6 +44,13 @@ type Folder struct {
 	// and lists of strings as in YAML, except that dates stay strings. Records and pages have no
 	// front matter, however their text begins.
 	FrontMatter []string
+	// URL is the address of a document at which people read it, such as https://wiki/{path}: {path}
+	// is the path of its file below Path, escaped. It becomes the attribute "url", unless one of
+	// the above has that key. "" sets none.
+	URL string
+	// Address returns the address of a file instead of URL, where each file has its own; "" for none. nil
+	// leaves it to URL.
+	Address func(file string) string
 
 	// OCR is a program that prints the text of an image or a scanned PDF, and its arguments; the path
 	// of the file follows them. Without it, such files are skipped. A file has two minutes and 4 MB
@@ -50,6 +58,8 @@ type Folder struct {
 	// its own, and of the environment only what it needs to run.
 	OCR []string
 
+	// Remote describes the place that the folder is a mirror of; "" for a folder of its own.
+	Remote string
 	// AcceptDeletions confirms that a folder from which most files are gone was emptied on
 	// purpose, see Library.Sync.
 	AcceptDeletions bool
@@ -66,8 +76,8 @@ func (f Folder) Validate() error {
 
 // Origin returns a string that identifies the folder and its rules, but not the base.
 func (f Folder) Origin() string {
-	place := f.Path
-	if abs, err := filepath.Abs(place); err == nil {
+	place := f.Place()
+	if abs, err := filepath.Abs(place); err == nil && f.Remote == "" {
 		place = abs
 	}
 	list := func(patterns []string) string { return string(chunk.Fields(patterns...)) }
@@ -81,6 +91,9 @@ func (f Folder) Origin() string {
 	rules := sha256.Sum256(chunk.Fields(parts...))
 	return fmt.Sprintf("%s %x", place, rules[:8])
 }
+
+// Place returns what the folder is for people: the path, or for a mirror what it is a mirror of.
+func (f Folder) Place() string { return cmp.Or(f.Remote, f.Path) }
 
 // checkPatterns returns an error for an invalid pattern.
 func (f Folder) checkPatterns() error {

@@ -6,13 +6,18 @@ import "fmt"
 // that the folder is probably unavailable, such as a volume that is not mounted.
 type GoneError struct {
 	Knowledge string
-	Path      string
+	Path      string // see Folder.Place
+	Remote    bool   // the folder is a mirror
 	Gone      int
 	Files     int // number of files with documents since the last walk of the whole folder
 }
 
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("knowledge %s: %d of %d files are missing from %s; is its volume mounted?", e.Knowledge, e.Gone, e.Files, e.Path)
+	line := fmt.Sprintf("knowledge %s: %d of %d files are missing from %s", e.Knowledge, e.Gone, e.Files, e.Path)
+	if e.Remote {
+		return line
+	}
+	return line + "; is its volume mounted?"
 }
 
 // manyGone is the least number of missing files that is suspicious if it is more than half of a

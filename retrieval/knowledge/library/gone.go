@@ -42,7 +42,7 @@ func (s *syncing) compare(last *store.Walk) error {
 	all := len(files)
 	maps.DeleteFunc(files, func(key uint64, _ bool) bool { return there[key] })
 	if gone := len(files); folder.Suspicious(gone, all) {
-		return &folder.GoneError{Knowledge: s.folder.ID, Path: s.folder.Path, Gone: gone, Files: all}
+		return &folder.GoneError{Knowledge: s.folder.ID, Path: s.folder.Place(), Remote: s.folder.Remote != "", Gone: gone, Files: all}
 	}
 	return nil
 }
