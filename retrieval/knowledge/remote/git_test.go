@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,9 +231,9 @@ func TestGitFaults(t *testing.T) {
 	repo := newRepository(t)
 	repo.write("a.md", "one")
 	repo.push("main")
-	var fault func(w http.ResponseWriter, q *http.Request) bool
+	var current atomic.Pointer[fault]
 	url := repo.serve(func(w http.ResponseWriter, q *http.Request, next http.Handler) {
-		if fault == nil || !fault(w, q) {
+		if f := current.Load(); f == nil || !(*f)(w, q) {
 			next.ServeHTTP(w, q)
 		}
 	})
@@ -253,7 +254,7 @@ func TestGitFaults(t *testing.T) {
 	}
 	hang := func(q *http.Request) { <-q.Context().Done() }
 	for name, f := range map[string]struct {
-		fault func(w http.ResponseWriter, q *http.Request) bool
+		fault fault
 		want  string
 	}{
 		"error": {func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(500); return true }, "500"},
@@ -288,13 +289,13 @@ func TestGitFaults(t *testing.T) {
 			return true
 		}, "another host"},
 	} {
-		fault = f.fault
+		current.Store(&f.fault)
 		failing(t, source, m, f.want)
 		if text := filesOf(t, m)["a.md"]; text != "one" {
 			t.Errorf("%s: the mirror has %q", name, text)
 		}
 	}
-	fault = nil
+	current.Store(nil)
 	fetch(t, source, m)
 	if text := filesOf(t, m)["a.md"]; text != "two" {
 		t.Errorf("afterwards the mirror has %q", text)

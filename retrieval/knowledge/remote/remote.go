@@ -96,8 +96,8 @@ func (r *Report) note(format string, args ...any) {
 	}
 }
 
-// String says what failed: "2 of 812 failed: a.html: status 500; b.html: timeout"; "" if nothing did.
-func (r Report) String() string {
+// Problem says what failed: "2 of 812 failed: a.html: status 500; b.html: timeout"; "" if nothing did.
+func (r Report) Problem() string {
 	if r.Failed == 0 {
 		return ""
 	}

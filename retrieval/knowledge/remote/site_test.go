@@ -205,8 +205,8 @@ func TestSiteKeepsWhatFails(t *testing.T) {
 	} {
 		w.set("/a", p)
 		r := fetch(t, source, m)
-		if r.Failed != 1 || !strings.Contains(r.String(), "1 of 5 failed: "+w.URL+"/a: ") {
-			t.Errorf("%s: the report is %q, %+v", name, r.String(), r)
+		if r.Failed != 1 || !strings.Contains(r.Problem(), "1 of 5 failed: "+w.URL+"/a: ") {
+			t.Errorf("%s: the report is %q, %+v", name, r.Problem(), r)
 		}
 		holds(t, m, all...)
 	}
