@@ -51,7 +51,7 @@ func (r *ingestion) writeEngine(ctx context.Context, f folder.Folder, client *se
 	o.Passages, o.Spend = server.NewPassages(r.Config, name, client)
 	w := engine.NewWriter(o)
 	start := time.Now()
-	report, err := w.Sync(ctx, f, func(p folder.Progress) { r.progress(p.Knowledge, p.Done, p.Files, p.Chunks) })
+	report, err := r.sync(ctx, f, w.Sync)
 	closed := w.Close(context.WithoutCancel(ctx))
 	for _, line := range server.EngineTrouble(at) {
 		r.say("warning: knowledge %s: %s", f.ID, line)
@@ -60,7 +60,7 @@ func (r *ingestion) writeEngine(ctx context.Context, f folder.Folder, client *se
 		return server.WithRemedy(err)
 	}
 	took := terminal.Milliseconds(time.Since(start))
-	r.finish(ingestedBase{ID: f.ID, Path: f.Path, TookMS: took, IngestReport: *server.WireReport(report)})
+	r.finish(ingestedBase{ID: f.ID, Path: f.Place(), TookMS: took, IngestReport: *server.WireReport(report)})
 	if o.Passages == nil {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/remote"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -65,13 +66,15 @@ func (r *ingestion) handOverOne(ctx context.Context, cl *client.Admin, address s
 			return err.Error(), nil
 		case i == nil:
 			return "it no longer keeps " + folder.ID + " with a folder", nil
+		case i.Runs < begun.Run && b.Source != nil && b.Source.Running:
+			r.fetching(folder.ID, remote.Progress{Done: b.Source.Done, Files: b.Source.Files, Bytes: b.Source.Bytes})
 		case i.Runs < begun.Run:
 			r.progress(folder.ID, i.Done, i.Files, i.Chunks)
 		case i.Error != "":
 			r.fail(folder, fmt.Errorf("the process at %s: %s", address, i.Error))
 			return "", nil
 		case i.Report != nil:
-			r.finish(ingestedBase{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, IngestReport: *i.Report})
+			r.finish(ingestedBase{ID: folder.ID, Path: folder.Place(), HandedOver: address, TookMS: i.TookMS, IngestReport: *i.Report})
 			if e := b.Embeddings; e != nil {
 				r.say("%s: %s of %s embedded so far; the process at %s goes on", folder.ID, terminal.Thousands(e.Embedded), terminal.Plural(i.Report.Chunks, "chunk"), address)
 			}

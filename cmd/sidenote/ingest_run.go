@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"sidenote/proxy/explain"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/remote"
 	"sidenote/retrieval/knowledge/store"
 	"sidenote/retrieval/services"
 )
@@ -38,6 +40,7 @@ type ingestion struct {
 	pending    []folder.Folder  // still to be read
 	engines    []folder.Folder  // of bases in engines elsewhere
 	failed     map[string]error // why others could not be read, by base
+	unfetched  map[string]error // why others were not fetched, or in part, by base
 	unembedded error            // why some chunks have no vector
 	where      string           // the progress, for the message when it is stopped
 	reader     string           // address of the process that is reading; "" is this process
@@ -176,16 +179,14 @@ func (r *ingestion) readAll(ctx context.Context, kept *library.Library) error {
 				return ctx.Err()
 			}
 			start := time.Now()
-			report, err := kept.Sync(ctx, f, func(p folder.Progress) {
-				r.progress(p.Knowledge, p.Done, p.Files, p.Chunks)
-			})
+			report, err := r.sync(ctx, f, kept.Sync)
 			switch {
 			case ctx.Err() != nil:
 				return err
 			case err != nil:
 				r.fail(f, server.WithRemedy(err))
 			default:
-				r.finish(ingestedBase{ID: f.ID, Path: f.Path, TookMS: terminal.Milliseconds(time.Since(start)), IngestReport: *server.WireReport(report)})
+				r.finish(ingestedBase{ID: f.ID, Path: f.Place(), TookMS: terminal.Milliseconds(time.Since(start)), IngestReport: *server.WireReport(report)})
 			}
 			return nil
 		})
@@ -195,6 +196,46 @@ func (r *ingestion) readAll(ctx context.Context, kept *library.Library) error {
 	place := func(i ingestedBase) int { return slices.Index(names, config.Name(i.ID)) }
 	slices.SortStableFunc(r.Done, func(a, b ingestedBase) int { return cmp.Compare(place(a), place(b)) })
 	return err
+}
+
+// sync fetches a base that is fetched from elsewhere, and makes it the same as its folder. What a failed fetch
+// left is read all the same.
+func (r *ingestion) sync(ctx context.Context, f folder.Folder, sync func(context.Context, folder.Folder, func(folder.Progress)) (folder.Report, error)) (folder.Report, error) {
+	if fetcher := server.NewFetcher(r.Config, config.Name(f.ID), server.Monitor{Log: func(slog.Level, string) {}}); fetcher != nil {
+		defer func() { _ = fetcher.Close() }()
+		fetched := fetcher.Fetch(ctx, func(p remote.Progress) { r.fetching(f.ID, p) })
+		mirror, err := fetcher.Folder(f)
+		if err != nil || fetched != nil && !fetcher.Started() {
+			return folder.Report{}, cmp.Or(fetched, err)
+		}
+		f = mirror
+		r.noteFetch(f.ID, fetcher)
+	}
+	return sync(ctx, f, func(p folder.Progress) { r.progress(p.Knowledge, p.Done, p.Files, p.Chunks) })
+}
+
+// noteFetch says what a fetch left out, and records what failed.
+func (r *ingestion) noteFetch(id string, fetcher *server.Fetcher) {
+	for _, note := range fetcher.Notes() {
+		r.say("%s: %s", id, terminal.Clean(note))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Show.Clear()
+	if why := fetcher.Problem(); why != "" {
+		if r.unfetched == nil {
+			r.unfetched = map[string]error{}
+		}
+		r.unfetched[id] = errors.New(terminal.Clean(why))
+	}
+}
+
+// fetching shows the progress of a fetch.
+func (r *ingestion) fetching(id string, p remote.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.where = fmt.Sprintf("while %s was fetched", id)
+	r.Show.Show(terminal.Work{Name: id, Done: p.Done, Total: p.Files, Unit: "files fetched", Note: fmt.Sprintf("%.1f MB", float64(p.Bytes)/1e6)})
 }
 
 // progress shows the total progress of all bases being read.
@@ -243,7 +284,7 @@ func (r *ingestion) forget(id string) {
 // something was read.
 func (r *ingestion) Failure() (err error, part bool) {
 	for _, name := range r.Config.KnowledgeNames() {
-		failed := r.failed[string(name)]
+		failed := cmp.Or(r.failed[string(name)], r.unfetched[string(name)])
 		switch {
 		case failed == nil:
 		case err == nil:

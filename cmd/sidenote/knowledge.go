@@ -104,7 +104,17 @@ func printBase(w io.Writer, b explain.Base) {
 		fmt.Fprintf(w, "changed     %s\n", time.Unix(*b.ChangedAt, 0).Format(time.RFC3339))
 	}
 	if b.Path != "" {
-		fmt.Fprintf(w, "folder      %s\n", b.Path)
+		name := "folder"
+		if b.Source != nil {
+			name = "source"
+		}
+		fmt.Fprintf(w, "%-10s  %s\n", name, terminal.Clean(b.Path))
+	}
+	if s := b.Source; s != nil {
+		fmt.Fprintf(w, "fetched     %s\n", terminal.Clean(s.Text))
+		for _, note := range s.Notes {
+			fmt.Fprintf(w, "            %s\n", terminal.Clean(note))
+		}
 	}
 	screen.Embeddings(w, b.Embeddings)
 	i := b.Ingest

@@ -17,7 +17,8 @@ type Base struct {
 	Rules      string   `json:"rules,omitempty"` // digest of the rules for reading the folder
 	Include    []string `json:"include,omitempty"`
 	Exclude    []string `json:"exclude,omitempty"`
-	Ingest     *Ingest  `json:"ingest"` // null without a folder
+	Ingest     *Ingest  `json:"ingest"`           // null without a folder
+	Source     *Source  `json:"source,omitempty"` // nil unless it is fetched from elsewhere
 
 	Embeddings *Embeddings `json:"embeddings,omitempty"` // nil if the base is not embedded
 }
@@ -50,6 +51,32 @@ type Embeddings struct {
 
 // Useless reports whether the vectors were measured to add nothing to words.
 func (e *Embeddings) Useless() bool { return e.DenseWeight != nil && *e.DenseWeight == 0 }
+
+// A Source is the state of fetching a base from elsewhere.
+type Source struct {
+	Running   bool   `json:"running"`
+	Done      int    `json:"done"`             // files looked at so far
+	Files     int    `json:"files"`            // files known so far
+	Bytes     int64  `json:"bytes"`            // received so far
+	FetchedAt *int64 `json:"fetched_at"`       // when it was last listed in full; null for never
+	Text      string `json:"text"`             // the state, for people
+	Error     string `json:"error,omitempty"`  // of the last fetch
+	Commit    string `json:"commit,omitempty"` // of git
+
+	// Of the last fetch; at most 100 failures are listed.
+	Listed   int             `json:"listed"`  // files at the source
+	Fetched  int             `json:"fetched"` // new or changed files
+	Removed  int             `json:"removed"`
+	Failed   int             `json:"failed"` // files that stay as they were
+	Failures []SourceFailure `json:"failures"`
+	Notes    []string        `json:"notes"` // what was left out
+}
+
+// A SourceFailure is a file that could not be fetched.
+type SourceFailure struct {
+	Path   string `json:"path"` // or the address of a page
+	Reason string `json:"reason"`
+}
 
 // An Ingest is the progress of reading a folder, and the result of the last run.
 type Ingest struct {

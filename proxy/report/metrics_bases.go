@@ -19,6 +19,8 @@ type baseMetrics struct {
 	documents, chunks, bytes, lastSuccess *prometheus.GaugeVec
 	embedded                              *prometheus.GaugeVec
 	searches, files, neutralised          *prometheus.CounterVec
+	fetches                               *prometheus.CounterVec
+	fetchFailed, fetchedAt                *prometheus.GaugeVec
 }
 
 func newBaseMetrics(f factory, n *names) baseMetrics {
@@ -29,6 +31,9 @@ func newBaseMetrics(f factory, n *names) baseMetrics {
 		embedded:    f.gauges("knowledge_embedded_chunks", "Chunks of a knowledge base that have a vector.", "knowledge"),
 		bytes:       f.gauges("knowledge_bytes", "Bytes of text in a knowledge base.", "knowledge"),
 		lastSuccess: f.gauges("knowledge_last_success_timestamp_seconds", "Time of the last complete read of a knowledge base, Unix time.", "knowledge"),
+		fetches:     f.counters("knowledge_fetches_total", "Fetches of a knowledge base from elsewhere.", "knowledge", "result"),
+		fetchFailed: f.gauges("knowledge_fetch_failed_files", "Files that the last fetch of a knowledge base could not get.", "knowledge"),
+		fetchedAt:   f.gauges("knowledge_fetch_success_timestamp_seconds", "Time when the source of a knowledge base was last listed in full, Unix time.", "knowledge"),
 		searches:    f.counters("knowledge_searches_total", "Searches of a knowledge base.", "knowledge", "result"),
 		files:       f.counters("ingest_files_total", "Files seen by ingest.", "knowledge", "result"),
 		neutralised: f.counters("tags_neutralised_total", "Look-alikes of Sidenote's tags, and tokens of chat templates, neutralised in documents.", "knowledge"),
@@ -42,6 +47,21 @@ func (m *baseMetrics) Knowledge(id string, documents, chunks int, bytes int64, a
 	m.chunks.WithLabelValues(id).Set(float64(chunks))
 	m.bytes.WithLabelValues(id).Set(float64(bytes))
 	m.lastSuccess.WithLabelValues(id).Set(float64(at.UnixMilli()) / 1e3)
+}
+
+// Fetched counts a fetch of a base from elsewhere: failed files, and when the source was last listed in
+// full, which is zero for never.
+func (m *baseMetrics) Fetched(id string, ok bool, failed int, at time.Time) {
+	id = m.names.label(id)
+	result := "ok"
+	if !ok {
+		result = "error"
+	}
+	m.fetches.WithLabelValues(id, result).Inc()
+	m.fetchFailed.WithLabelValues(id).Set(float64(failed))
+	if !at.IsZero() {
+		m.fetchedAt.WithLabelValues(id).Set(float64(at.UnixMilli()) / 1e3)
+	}
 }
 
 // Embedded sets how many chunks of a base have a vector.

@@ -149,6 +149,7 @@ func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
+	timer.Stop()
 	limit := t.limits.Bytes
 	if most, ok := ctx.Value(limitKey{}).(int64); ok {
 		limit = min(limit, most)
@@ -175,11 +176,10 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, &tooLargeError{"the response", b.limit}
 	}
+	b.timer.Reset(b.idle)
 	n, err := b.body.Read(p[:min(int64(len(p)), b.left)])
+	b.timer.Stop() // who reads may take its time
 	b.left -= int64(n)
-	if n > 0 {
-		b.timer.Reset(b.idle)
-	}
 	if err != nil && err != io.EOF && context.Cause(b.ctx) == errIdle {
 		err = errIdle
 	}

@@ -106,7 +106,7 @@ func (c delegation) checkDelegatedBase(key string, name Name) {
 		if !c.granted(key, name) {
 			c.overstep(key, "knowledge: ["+string(name)+"]", "has no path, so it is the base of this name in the state folder")
 		}
-	case k.Path != "" && !c.may(key, mayPaths):
+	case k.Path != "" && !k.Fetched() && !c.may(key, mayPaths):
 		if err := statWithin(c.Place(key).File, k.Path); errors.Is(err, errOutside) {
 			written := c.places[key+".path"].Text()
 			c.forbidden(key+".path", mayPaths, "%q %v", written, err)

@@ -9,12 +9,17 @@ import (
 	"sidenote/retrieval/filter"
 )
 
+// folderKeys lists the keys of a base that is read from a folder, or fetched.
+func folderKeys() []string {
+	return []string{"path", "git", "http", "s3", "include", "exclude", "attributes", "attributes_from", "page", "deletions", "ocr", "embed"}
+}
+
 // baseKeys lists the keys of a base that do not go with every engine.
 func baseKeys() map[string][]string {
-	folder := []string{"path", "include", "exclude", "attributes", "attributes_from", "deletions", "ocr", "embed"}
+	folder := folderKeys()
 	server := []string{"url", "user", "password", "tls", "connections", "timeout", "namespace", "columns"}
 	return map[string][]string{
-		EngineEmbedded:    folder,
+		EngineEmbedded:    slices.Concat(folder, []string{"url"}), // see pageURL
 		EngineVectorStore: {"upstream", "id"},
 		EnginePostgres:    slices.Concat(folder, server, []string{"tenant_setting", "table"}),
 		EngineOpenSearch:  slices.Concat(folder, server, []string{"api_key", "index"}),
@@ -75,6 +80,12 @@ func remedy(all map[string][]string, engine, field string) string {
 func (c checker) checkEngine(name Name) {
 	k, key := c.Knowledge[name], "knowledge."+string(name)
 	written := c.writtenKeys(key)
+	for i, u := range k.URL {
+		if template := u.template != ""; template != (k.Engine == EngineEmbedded) || template && i > 0 {
+			c.problem(key+".url", "%s", urlHint(k.Engine))
+			return
+		}
+	}
 	if !k.Remote() {
 		return
 	}
@@ -99,6 +110,14 @@ func (c checker) checkEngine(name Name) {
 		c.problem(key+".namespace", "%q has a -, which schemas of Postgres may not have here; use _", k.Namespace)
 	}
 	c.checkMapped(name)
+}
+
+// urlHint says what url is, which depends on the engine.
+func urlHint(engine string) string {
+	if engine == EngineEmbedded {
+		return "is the address at which people read the documents of a base in this process; write it as in https://wiki/{path}, or engine: postgres or opensearch for the URL of an engine"
+	}
+	return "is the URL of the engine; write page: for the address at which people read documents"
 }
 
 func exampleURL(engine string) string {
@@ -150,7 +169,7 @@ func (c checker) checkMapped(name Name) {
 	if !written("columns") {
 		c.problem(key+".columns", "is missing; write columns: {id: NAME, text: NAME}")
 	}
-	for _, field := range baseKeys()[EngineEmbedded] {
+	for _, field := range folderKeys() {
 		if !written(field) {
 			continue
 		}

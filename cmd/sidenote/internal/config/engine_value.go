@@ -64,11 +64,20 @@ const (
 
 // An engineURL is the address of a search engine: postgres://HOST:PORT/DATABASE or
 // https://HOST:PORT.
-type engineURL struct{ *url.URL }
+//
+// For a base in this process it is a template of the address of documents: https://wiki/{path}.
+type engineURL struct {
+	*url.URL
+	template string
+}
 
 // UnmarshalText refuses URLs that are not of an engine, and credentials, which would end up in
 // logs. Its error repeats neither a user nor the value of a parameter.
 func (e *engineURL) UnmarshalText(text []byte) error {
+	if strings.Contains(string(text), "{") {
+		e.URL, e.template = &url.URL{}, string(text)
+		return nil
+	}
 	u, err := url.Parse(string(text))
 	switch {
 	case mayLogin(u, err, text):

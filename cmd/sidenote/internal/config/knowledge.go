@@ -35,12 +35,16 @@ const (
 // Knowledge is a knowledge base: a folder (or a file) of documents, a base that is filled over the
 // admin port, a remote vector store, or a base in an engine that others share.
 type Knowledge struct {
-	Path    string `yaml:"path"` // in a file: relative to it; "": documents are in the state folder only
-	Include []glob `yaml:"include"`
-	Exclude []glob `yaml:"exclude"`
+	Path    string           `yaml:"path"` // in a file: relative to it; "": documents are in the state folder only
+	Origins `yaml:",inline"` // or where it is fetched from; then Path is its mirror
+	Include []glob           `yaml:"include"`
+	Exclude []glob           `yaml:"exclude"`
 
 	Attributes     filterAttributes `yaml:"attributes"` // of all its documents
 	AttributesFrom AttributesFrom   `yaml:"attributes_from"`
+
+	// Page is the address at which people read a document: https://wiki/{path}.
+	Page string `yaml:"page"`
 
 	// Deletions says what to do when most files of the folder are missing.
 	Deletions string `yaml:"deletions" of:"keep|accept"`
@@ -86,11 +90,11 @@ func (c *Config) Folder(name Name) folder.Folder {
 	if key := "knowledge." + string(name); !(delegation{c}).may(key, mayPaths) {
 		within = filepath.Dir(c.Place(key).File)
 	}
-	return folder.Folder{
+	return c.mirror(name, folder.Folder{
 		ID: string(name), Path: k.Path, Within: within, Include: Texts(k.Include), Exclude: Texts(k.Exclude),
 		Attributes: k.Attributes, PathPattern: k.AttributesFrom.Path, FrontMatter: k.AttributesFrom.FrontMatter,
 		OCR: k.OCR, AcceptDeletions: k.Deletions == deletionsAccept,
-	}
+	})
 }
 
 // Thresholds returns the relevance thresholds of the named bases, sorted by id.
@@ -162,6 +166,7 @@ func (c checker) checkBases() {
 			known(c.Config, key+".upstream", "upstream", k.Upstream, c.upstreams())
 		}
 		c.checkEngine(name)
+		c.checkOrigins(name)
 		c.checkAttributes(name)
 	}
 }
@@ -170,7 +175,7 @@ func (c checker) checkBases() {
 func (c checker) neededKeys(name Name) []string {
 	k, key := c.Knowledge[name], "knowledge."+string(name)
 	written := c.writtenKeys(key)
-	ofFolder := !written("engine") || slices.ContainsFunc([]string{"include", "exclude", "attributes", "attributes_from", "deletions", "ocr"}, written)
+	ofFolder := !written("engine") || slices.ContainsFunc([]string{"include", "exclude", "attributes", "attributes_from", "page", "deletions", "ocr"}, written)
 	switch {
 	case k.Engine == EngineVectorStore:
 		return []string{"upstream", "id"}
@@ -187,11 +192,20 @@ func (c checker) checkAttributes(name Name) {
 		key + ".attributes":                   {Attributes: k.Attributes},
 		key + ".attributes_from.path":         {PathPattern: k.PathPattern},
 		key + ".attributes_from.front_matter": {FrontMatter: k.FrontMatter},
+		key + "." + c.pageKey(name):           {URL: k.URL},
 	} {
 		if err := rule.Validate(); err != nil {
 			c.problem(at, "%v", err)
 		}
 	}
+}
+
+// pageKey returns the key that has the address of documents.
+func (c checker) pageKey(name Name) string {
+	if c.Knowledge[name].Page == "" && c.Knowledge[name].pageURL() != "" {
+		return "url"
+	}
+	return "page"
 }
 
 // VectorStore returns the options of the vector store of a base, without the callbacks.
@@ -234,7 +248,7 @@ func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 	var problems strictyaml.Problems
 	for _, name := range c.KnowledgeNames() {
 		path := c.Knowledge[name].Path
-		if path == "" || mayBeAway != nil && mayBeAway(name) {
+		if path == "" || c.Knowledge[name].Fetched() || mayBeAway != nil && mayBeAway(name) {
 			continue
 		}
 		info, err := os.Stat(path)

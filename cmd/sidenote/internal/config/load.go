@@ -68,8 +68,10 @@ func Load(src Source) (*Config, error) {
 	readTLS(l, src)
 	l.readModels(src)
 	l.readSynonyms(src)
+	l.readOrigins(src)
 	l.locateState(src.Env)
 	l.locateFolders()
+	l.locateMirrors()
 	checker(l).check(src.Offline)
 	if len(c.problems) == 0 {
 		c.resolve()

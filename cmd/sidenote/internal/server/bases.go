@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,15 @@ func closeBases(b *Bases) (errs []error) {
 	if b.state.library != nil {
 		errs = append(errs, b.state.library.Close())
 	}
+	indexers := slices.Collect(maps.Values(b.writers))
+	if made := b.made.Load(); made != nil {
+		indexers = slices.AppendSeq(indexers, maps.Values(made.indexers))
+	}
+	for _, x := range indexers {
+		if x.fetcher != nil {
+			errs = append(errs, x.fetcher.remove())
+		}
+	}
 	return errs
 }
 
@@ -94,7 +104,7 @@ func indexerOf(b *Bases, cfg *config.Config, name config.Name, tasks *Tasks) *in
 	if cfg.Knowledge[name].Path == "" || !b.keep || cfg.State.Follow {
 		return nil
 	}
-	return &indexer{folder: cfg.Folder(name), library: b.state.library, tasks: tasks, monitor: b.monitor}
+	return &indexer{folder: cfg.Folder(name), fetcher: NewFetcher(cfg, name, b.monitor), library: b.state.library, tasks: tasks, monitor: b.monitor}
 }
 
 // An Indexed is the result of reading one base.
@@ -148,6 +158,9 @@ func (b *Bases) Index(ctx context.Context, tell func(Indexed)) error {
 func (b *Bases) indexOne(ctx context.Context, name config.Name) (Indexed, error) {
 	id := string(name)
 	if x := b.made.Load().indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
+		if x.waitsForFetch() {
+			return Indexed{ID: id, Line: id + ": will be read when it is fetched from " + x.folder.Remote}, nil
+		}
 		done := x.read(ctx, x.library.Sync)
 		if done.err != nil && ctx.Err() == nil {
 			b.monitor.Log(slog.LevelWarn, done.problem())

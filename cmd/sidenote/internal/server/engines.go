@@ -145,7 +145,7 @@ func (b *Bases) writerOf(cfg *config.Config, name config.Name, at engine.Server,
 		o.Passages = client.Client
 		o.Spend = spendPerDay(int(cfg.Embeddings.TokensPerDay), time.Now)
 	}
-	return &indexer{folder: cfg.Folder(name), library: engine.NewWriter(o), tasks: tasks, monitor: b.monitor}
+	return &indexer{folder: cfg.Folder(name), fetcher: NewFetcher(cfg, name, b.monitor), library: engine.NewWriter(o), tasks: tasks, monitor: b.monitor}
 }
 
 // WriterOptions returns the options of a writer of a base in an engine, without vectors.
@@ -192,8 +192,10 @@ func (b *Bases) writeEngines(ctx context.Context) {
 		all.Go(func() {
 			defer panics.Recover(b.monitor.Panicked, nil) // after a panic the base stays as it is
 			defer x.giveBack(ctx)
-			if done := x.read(ctx, x.library.Sync); ctx.Err() == nil {
-				x.tell(done, false)
+			if !x.waitsForFetch() {
+				if done := x.read(ctx, x.library.Sync); ctx.Err() == nil {
+					x.tell(done, false)
+				}
 			}
 			if err := x.watch(ctx); err != nil && ctx.Err() == nil {
 				b.monitor.Log(slog.LevelWarn, fmt.Sprintf("knowledge %s: %v", id, err))

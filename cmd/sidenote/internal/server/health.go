@@ -149,7 +149,7 @@ func (b *Bases) wasOpen(id string) bool {
 	}
 	open := false
 	if base := b.made.Load().embedded[id]; base != nil {
-		open = base.Content() != nil
+		open = base.Content() != nil || b.made.Load().indexers[id].fetchFailed()
 	} else if store := b.stores[id]; store != nil {
 		open = store.Answered()
 	}
@@ -184,18 +184,39 @@ func (b *Bases) problemsOf(id string) []string {
 	if base == nil {
 		return b.storeProblems(id)
 	}
+	var lines []string
 	if x := b.made.Load().indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
-		if why := x.status().problem(); why != "" {
-			return []string{ofBase(id, why)}
+		if lines = x.fetchProblems(); len(lines) == 0 && x.status().problem() != "" {
+			return []string{ofBase(id, x.status().problem())}
 		}
 	}
 	if b.state.library != nil && b.state.library.BaseError(id) != nil {
 		return []string{ofBase(id, b.state.library.BaseError(id).Error())}
 	}
 	if base.Content() == nil {
-		return []string{"knowledge " + id + ": " + b.waitsFor(id) + soFar(b, id)}
+		return append(lines, "knowledge "+id+": "+b.waitsFor(id)+soFar(b, id))
 	}
-	return append(b.InPart([]string{id}), lostVectors(b, id, base.Content())...)
+	return slices.Concat(lines, b.InPart([]string{id}), lostVectors(b, id, base.Content()))
+}
+
+// fetchProblems returns what went wrong in the last fetch of a base, and in reading what was fetched.
+func (x *indexer) fetchProblems() (lines []string) {
+	if x.fetcher == nil {
+		return nil
+	}
+	if why := x.fetcher.state().problem(x.folder.ID); why != "" {
+		lines = append(lines, why)
+		if err := x.status().err; err != nil && !errors.Is(x.fetcher.state().err, err) && x.status().problem() != "" {
+			lines = append(lines, ofBase(x.folder.ID, x.status().problem()))
+		}
+	}
+	return lines
+}
+
+// fetchFailed reports whether the first fetch of a base was tried in vain. A process does not wait for a source
+// that cannot be reached to get requests.
+func (x *indexer) fetchFailed() bool {
+	return x != nil && x.fetcher != nil && x.fetcher.state().failed > 0
 }
 
 // lostVectors reports the chunks of a base whose vectors this process cannot read.

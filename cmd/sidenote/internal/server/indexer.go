@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 // An indexer keeps one base in sync with its folder.
 type indexer struct {
 	folder  folder.Folder
+	fetcher *Fetcher // nil unless the folder is a mirror
 	library syncer
 	tasks   *Tasks
 	monitor Monitor
@@ -69,6 +71,9 @@ func (x *indexer) read(ctx context.Context, sync syncFunc) indexing {
 	f.AcceptDeletions = f.AcceptDeletions || x.accept
 	x.queued, x.accept, x.running, x.began, x.progress = false, false, true, time.Now(), folder.Progress{Knowledge: f.ID}
 	x.mu.Unlock()
+	if x.fetcher != nil {
+		f, sync = x.mirrored(f, sync)
+	}
 	report, err := sync(ctx, f, func(p folder.Progress) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -85,6 +90,35 @@ func (x *indexer) read(ctx context.Context, sync syncFunc) indexing {
 	}
 	return x.indexing
 }
+
+// mirrored returns the folder of a mirror, and what syncs it.
+func (x *indexer) mirrored(f folder.Folder, sync syncFunc) (folder.Folder, syncFunc) {
+	f, err := x.fetcher.Folder(f)
+	if err == nil {
+		return f, sync
+	}
+	return f, func(context.Context, folder.Folder, func(folder.Progress)) (folder.Report, error) {
+		return folder.Report{}, err
+	}
+}
+
+// fetchAndRead fetches what is new, and makes a run. Its error is that of the fetch if the run has none.
+func (x *indexer) fetchAndRead(ctx context.Context) indexing {
+	if x.fetcher == nil {
+		return x.read(ctx, x.library.Sync)
+	}
+	fetched := x.fetcher.Fetch(ctx, nil)
+	return x.read(ctx, func(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
+		if fetched != nil && !x.fetcher.Started() {
+			return folder.Report{}, fetched
+		}
+		report, err := x.library.Sync(ctx, f, progress)
+		return report, cmp.Or(err, fetched)
+	})
+}
+
+// waitsForFetch reports whether there is nothing to read yet.
+func (x *indexer) waitsForFetch() bool { return x.fetcher != nil && !x.fetcher.Started() }
 
 // ask requests a run that reads the folder as it is now, and returns the value that the counter of
 // finished runs will have after it. If a run is already waiting, none is added.
@@ -109,7 +143,7 @@ func (x *indexer) ask(acceptDeletions bool) (run int) {
 		if !waits || ctx.Err() != nil {
 			return // another run read the folder meanwhile
 		}
-		if done := x.read(ctx, x.library.Sync); ctx.Err() == nil {
+		if done := x.fetchAndRead(ctx); ctx.Err() == nil {
 			x.tell(done, false)
 		}
 	})
@@ -122,7 +156,14 @@ const retryEvery = 10 * time.Second
 // watch reads the folder whenever something in it may have changed, until ctx ends. Changes during
 // a run lead to another run.
 func (x *indexer) watch(ctx context.Context) error {
-	walk := func(ctx context.Context, enter func(dir string)) uint64 { return x.library.Look(ctx, x.folder, enter) }
+	watched := x.folder
+	if x.fetcher != nil {
+		var err error
+		if watched, err = x.fetcher.Folder(watched); err != nil {
+			return err
+		}
+	}
+	walk := func(ctx context.Context, enter func(dir string)) uint64 { return x.library.Look(ctx, watched, enter) }
 	polling := func(why error) {
 		x.monitor.Log(slog.LevelWarn, fmt.Sprintf("knowledge %s: changes are seen late, by looking now and then: %v", x.folder.ID, why))
 	}
@@ -130,15 +171,20 @@ func (x *indexer) watch(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { x.follow(ctx, changed); return nil })
 	g.Go(func() error {
-		return folder.Watch(ctx, x.folder.Path, walk, nil, polling, func() (again bool) {
-			select {
-			case changed <- struct{}{}:
-			default: // a run is already pending
-			}
-			return false
-		})
+		return folder.Watch(ctx, watched.Path, walk, nil, polling, func() (again bool) { wake(changed); return false })
 	})
+	if x.fetcher != nil {
+		g.Go(func() error { x.fetcher.run(ctx, func() { wake(changed) }); return nil })
+	}
 	return g.Wait()
+}
+
+// wake signals a change unless a run is pending already.
+func wake(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
+	}
 }
 
 // follow reads the folder after each change, and retries after a failure.
@@ -154,6 +200,9 @@ func (x *indexer) follow(ctx context.Context, changed <-chan struct{}) {
 		case <-again:
 		case <-ctx.Done():
 			return
+		}
+		if x.fetcher != nil && !x.fetcher.readable() {
+			continue
 		}
 		if done := x.read(ctx, x.library.Update); ctx.Err() == nil {
 			x.tell(done, failed)

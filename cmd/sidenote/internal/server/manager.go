@@ -129,7 +129,19 @@ func (m *manager) base(id string, stored store.Base) explain.Base {
 		return b
 	}
 	x.status().describe(&b)
+	x.describeSource(&b)
 	return b
+}
+
+// describeSource adds the state of fetching to the description of a base.
+func (x *indexer) describeSource(b *explain.Base) {
+	if x.fetcher == nil {
+		return
+	}
+	b.Source = x.fetcher.wire()
+	if why := x.fetchProblems(); b.Reason == "" {
+		b.Reason = strings.Join(why, "; ")
+	}
 }
 
 // describe adds the state of reading the folder to the description of a base.
@@ -161,6 +173,7 @@ func (m *manager) elsewhere(b explain.Base) explain.Base {
 	if x := m.writers[b.ID]; x != nil {
 		b.Path, b.Rules = SplitOrigin(m.cfg.Folder(config.Name(b.ID)).Origin())
 		x.status().describe(&b)
+		x.describeSource(&b)
 	}
 	return b
 }

@@ -88,6 +88,13 @@ func (m Monitor) Indexed(id string, report folder.Report, first bool) {
 	}
 }
 
+// fetched counts a fetch of a base from elsewhere.
+func (m Monitor) fetched(id string, now fetching) {
+	if m.Metrics != nil {
+		m.Metrics.Fetched(id, now.err == nil, now.report.Failed, now.at)
+	}
+}
+
 // Neutralised counts tags in documents that were escaped.
 func (m Monitor) Neutralised(id string, tags int) { m.Metrics.Ingested(id, "indexed", 0, tags) }
 

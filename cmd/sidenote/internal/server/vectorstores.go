@@ -131,9 +131,11 @@ func (b *Bases) RefreshEngines(ctx context.Context, ids []string) {
 func (b *Bases) storeProblems(id string) []string {
 	lines := slices.Clone(b.stores[id].Trouble())
 	if x := b.writers[id]; x != nil && b.InEngine(id).Answers() { // else both say the same
-		if why := x.status().problem(); why != "" {
+		fetch := x.fetchProblems()
+		if why := x.status().problem(); why != "" && len(fetch) == 0 {
 			lines = append(lines, ofBase(id, why))
 		}
+		lines = append(lines, fetch...)
 	}
 	if len(lines) > 0 || b.stores[id].Ref().Generation != "" {
 		return lines
