@@ -82,6 +82,9 @@ func printSummary(w io.Writer, cfg *config.Config) {
 		if k.Engine == config.EngineVectorStore {
 			what = fmt.Sprintf("vector store %s on %s", k.ID, k.Upstream)
 		}
+		if s, ok := cfg.RemoteSource(name); ok {
+			what = fmt.Sprintf("%s, fetched every %s", s, s.EveryText())
+		}
 		if k.Remote() {
 			what = cfg.EngineText(name)
 		}

@@ -346,7 +346,7 @@ func loads(text string) error {
 				return []byte("date: 2026-11-28\nmodels: [{match: house, window: 1k}]"), nil
 			case file == "included.yaml":
 				return []byte("models: [{match: house, window: 1k}]"), nil
-			case strings.HasPrefix(file, "/run/secrets/"), file == "PATH":
+			case strings.HasPrefix(file, "/run/secrets/"), file == "PATH", strings.HasSuffix(file, "known_hosts"):
 				return []byte(path.Base(file)), nil
 			}
 			return nil, &fs.PathError{Op: "open", Path: file, Err: fs.ErrNotExist}

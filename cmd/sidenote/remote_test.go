@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -90,17 +93,40 @@ func (e *origins) object(key, text string) {
 
 // config returns the path of a configuration with a base for each source.
 func (e *origins) config(upstream string) string {
-	return written(e.t, "sidenote.yaml", fmt.Sprintf(`
+	file := written(e.t, "sidenote.yaml", fmt.Sprintf(`
 upstream: %[2]s
 knowledge:
   code:
-    git: {url: "%[1]s/r.git", allow_private: true}
+    git: {url: "%[1]s/r.git", allow_private: true, webhook_secret: {file: hook}}
     page: "https://forge.test/o/r/blob/{ref}/{path}"
   site:
     http: {urls: ["%[1]s/site/"], delay: 1ms, allow_private: true}
   bucket:
     s3: {endpoint: "%[1]s", bucket: docs, region: us-east-1, allow_private: true}
 `, e.url, upstream))
+	write(e.t, filepath.Dir(file), "hook", "canary\n")
+	return file
+}
+
+// hook calls the webhook of a base as GitHub does, by the name of a host.
+func (p *process) hook(t *testing.T, base, body, signature string, want int) {
+	t.Helper()
+	q, err := http.NewRequest(http.MethodPost, p.admin+"/v1/knowledge/"+base+"/webhook", strings.NewReader(body))
+	must(t, err)
+	q.Host = "sidenote.example.com"
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("X-Hub-Signature-256", signature)
+	r, err := http.DefaultClient.Do(q)
+	must(t, err)
+	if must(t, r.Body.Close()); r.StatusCode != want {
+		t.Errorf("a webhook of %s signed %q: %d, want %d", base, signature, r.StatusCode, want)
+	}
+}
+
+func sign(secret, body string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(body))
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
 // A serve fetches a repository, a site and a bucket, and follows them. While they cannot be reached it answers from
@@ -121,6 +147,14 @@ func TestServeFetches(t *testing.T) {
 	p.asks(t, "POST", "/v1/knowledge/code/ingest", "", 202)
 	p.comes(t, "zebras graze", "zebras.md")
 	start(t, noEnv, "ingest", "--config", args[1], "--state", state).ends(t, exitDone, "code: 2 files, 2 chunks", "code: handed over to the process at ")
+
+	e.push("yaks.md", "# Yaks\n\nYaks sleep in the garage.\n")
+	const pushed = `{"ref": "refs/heads/main"}`
+	p.hook(t, "code", pushed, sign("wrong", pushed), 401)
+	p.hook(t, "code", pushed, "", 401)
+	p.hook(t, "site", pushed, sign("", pushed), 401)
+	p.hook(t, "code", pushed, sign("canary", pushed), 202)
+	p.comes(t, "yaks in the garage", "yaks.md")
 
 	e.down.Store(true)
 	start(t, noEnv, "ingest", "--config", args[1], "--state", state).ends(t, exitFailed, "", "cannot be fetched")

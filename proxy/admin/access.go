@@ -32,6 +32,9 @@ const (
 // could send through a user's browser: an unknown host name (DNS rebinding) or a foreign origin. A
 // caller with a token may use any host name, as other Sidenotes do, since no page has the token.
 func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error {
+	if found && e.signed {
+		return nil
+	}
 	host, has := string(ctx.Host()), h.rightOf(ctx)
 	if has == noRight && !h.knownHost(host) {
 		return Refuse(fasthttp.StatusMisdirectedRequest, "unknown_host", "The admin port is not known as %q; call it localhost or by its IP address, or send the admin token as a bearer token.", host)

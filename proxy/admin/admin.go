@@ -83,6 +83,7 @@ type Telemetry struct {
 type endpoint struct {
 	method string // GET includes HEAD
 	public bool   // needs no token
+	signed bool   // its handler checks a signature, which no page of a browser can make
 	write  bool   // changes state
 	handle func(*fasthttp.RequestCtx) error
 }

@@ -27,6 +27,8 @@ type Manager interface {
 	// see everything that is in the folder now; it is complete once that many runs have ended.
 	// acceptDeletions allows deleting documents even if most files of the folder are gone.
 	Ingest(ctx context.Context, base string, acceptDeletions bool) (run int, err error)
+	// WebhookSecret returns the secret with which a forge signs its calls for a base; "" for none.
+	WebhookSecret(base string) string
 }
 
 // Bases are the methods of a Manager for whole bases.
@@ -121,6 +123,10 @@ func (m management) endpoint(method, path string) (endpoint, bool) {
 		return byMethod(method, managed("POST", m.forgetDocument)), true
 	case "ingest":
 		return byMethod(method, managed("POST", m.ingest)), true
+	case "webhook":
+		hook := managed("POST", m.webhook)
+		hook.signed = true
+		return byMethod(method, hook), true
 	case "documents", "documents/":
 		return byMethod(method, managed("GET", m.listDocuments), managed("POST", m.putDocuments)), true
 	}

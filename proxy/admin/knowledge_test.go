@@ -212,3 +212,10 @@ func TestKnowledgeIsGuarded(t *testing.T) {
 func (*fakeManager) Forget(_ context.Context, base, id string) (admin.Forgotten, error) {
 	return admin.Forgotten{ID: id, Object: "knowledge.document.forgotten", Knowledge: base, Beyond: []string{}}, nil
 }
+
+func (*fakeManager) WebhookSecret(base string) string {
+	if base == "forge" {
+		return "canary"
+	}
+	return ""
+}

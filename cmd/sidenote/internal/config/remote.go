@@ -35,6 +35,7 @@ type gitOrigin struct {
 	Password     Secret        `yaml:"password"`
 	Key          Secret        `yaml:"key"`
 	KnownHosts   string        `yaml:"known_hosts"`
+	Webhook      Secret        `yaml:"webhook_secret"`
 	Every        time.Duration `yaml:"every" min:"10s" max:"168h"` // absent: everyGit
 	MaxBytes     Bytes         `yaml:"max_bytes" min:"1KiB" max:"1000GiB"`
 	AllowPrivate allowance     `yaml:"allow_private"`
@@ -217,6 +218,7 @@ func (c loader) readOrigins(src Source) {
 			text := string(c.readNamed(src, key+".git.known_hosts", hosts))
 			k.Git.knownHosts = func() string { return text }
 		}
+		c.readSecret(src, key+".git.webhook_secret", &k.Git.Webhook)
 		k.S3.access = c.engineSecret(src, key+".s3.credentials.access_key", &k.S3.Credentials.AccessKey)
 		k.S3.secret = c.engineSecret(src, key+".s3.credentials.secret_key", &k.S3.Credentials.SecretKey)
 		k.S3.token = c.engineSecret(src, key+".s3.credentials.session_token", &k.S3.Credentials.SessionToken)
@@ -224,10 +226,25 @@ func (c loader) readOrigins(src Source) {
 	}
 }
 
+// WebhookSecret returns the secret with which a forge signs its calls for a base; "" for none.
+func (c *Config) WebhookSecret(name Name) string { return c.Knowledge[name].Git.Webhook.Value.Reveal() }
+
 // A RemoteSource is where a base is fetched from, and how often.
 type RemoteSource struct {
 	remote.Source
 	Every time.Duration
+}
+
+// EveryText formats Every as a file has it: 5m.
+func (s RemoteSource) EveryText() string {
+	text := s.Every.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // RemoteSource returns where a base is fetched from; ok is false for a base with a folder of its own or

@@ -31,7 +31,7 @@ func exampleSource(text string) config.Source {
 		"/run/secrets/deploy-key": "key\nof lines\n", "/etc/sidenote/known_hosts": "git.example.com ssh-ed25519 AAAA\n", "/run/secrets/s3-token": "token\n",
 		"/run/secrets/sidenote-redis": "one " + strings.Repeat("A", 43) + "=\n",
 	}.source("e.yaml")
-	src.Env = env(map[string]string{"OPENAI_API_KEY": "sk-x", "REDIS_URL": "rediss://:pw@redis.test", "SEARCH_API_KEY": "secret", "GIT_TOKEN": "secret", "S3_ACCESS_KEY": "key", "S3_SECRET_KEY": "secret"})
+	src.Env = env(map[string]string{"OPENAI_API_KEY": "sk-x", "REDIS_URL": "rediss://:pw@redis.test", "SEARCH_API_KEY": "secret", "GIT_TOKEN": "secret", "GIT_WEBHOOK_SECRET": "secret", "S3_ACCESS_KEY": "key", "S3_SECRET_KEY": "secret"})
 	return src
 }
 

@@ -200,6 +200,7 @@ func knowledgeSections() []section {
 			{"git.password", "", "Password or access token of that user; a file is read again for each fetch."},
 			{"git.key", "", "Private key for ssh, PEM without a passphrase."},
 			{"git.known_hosts", "the key seen first", "File with the keys of the ssh server, as `ssh-keyscan` prints them."},
+			{"git.webhook_secret", "", "Secret of a webhook of the forge to `POST /v1/knowledge/NAME/webhook` on the admin port, which fetches at once."},
 			{"git.every", "`5m`", "How often it is fetched."},
 			{"git.max_bytes", "`2GiB`", "Most bytes of its files, and most bytes received in one fetch."},
 			{"git.allow_private", "`false`", "Allow addresses of private networks and of this machine; link-local ones are never connected to."},

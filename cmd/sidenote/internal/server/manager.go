@@ -279,6 +279,9 @@ func (m *manager) Ingest(ctx context.Context, id string, acceptDeletions bool) (
 	return 0, admin.Refuse(http.StatusConflict, "no_folder", "This Sidenote keeps knowledge base %q with no folder, so there is nothing to read.", id)
 }
 
+// WebhookSecret returns the secret with which a forge signs its calls for a base.
+func (m *manager) WebhookSecret(id string) string { return m.cfg.WebhookSecret(config.Name(id)) }
+
 // writable refuses bases that only another process or service may change.
 func (m *manager) writable(id string) error {
 	k, named := m.named(id)
