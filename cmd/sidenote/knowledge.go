@@ -18,6 +18,7 @@ import (
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
+	"sidenote/retrieval/knowledge/extract"
 )
 
 // knowledgeCmd holds the commands that manage bases.
@@ -297,10 +298,17 @@ func bodies(n int) string {
 
 type putCmd struct {
 	ID    string   `arg:"" help:"Id of the base."`
-	Files []string `arg:"" name:"file" help:"To write, each under its name; - is the standard input."`
+	Files []string `arg:"" name:"file" help:"To write, each under its name, such as PDF; - is the standard input."`
 	DocID string   `name:"doc-id" placeholder:"ID" help:"Of the document, in place of the name of the one file."`
 	Name  string   `placeholder:"TITLE" help:"Title of the one document (its first heading)."`
 	baseFlags
+}
+
+// A putFile is a file to write: the text of a document, or a file that is read where it is written.
+type putFile struct {
+	id   string
+	raw  []byte
+	text bool
 }
 
 // Run writes documents with one request each, as the size of a request is limited. Documents
@@ -309,66 +317,77 @@ func (c *putCmd) Run(a *app) error {
 	if len(c.Files) > 1 && c.DocID+c.Name != "" {
 		return usageError{errors.New("--doc-id and --name go with one file")}
 	}
-	type document struct {
-		id   string
-		body map[string]string
-	}
-	var documents []document
-	for _, file := range c.Files {
-		id, text, err := c.read(a, file)
+	var files []putFile
+	for _, name := range c.Files {
+		f, err := c.read(a, name)
 		if err != nil {
 			return err
 		}
-		body := map[string]string{"text": text}
-		if c.Name != "" {
-			body["name"] = c.Name
-		}
-		documents = append(documents, document{id, body})
+		files = append(files, f)
 	}
 	return c.manage(a, true, func(at *client.Admin) error {
-		done := []admin.Written{}
-		changed := 0
-		for _, d := range documents {
-			var w admin.Written
-			if err := at.Do(a.ctx, http.MethodPut, client.KnowledgePath(c.ID, "documents", d.id), d.body, &w); err != nil {
+		done := []any{}
+		documents, changed, removed := 0, 0, 0
+		for _, f := range files {
+			if f.text {
+				w, err := c.putText(a, at, f)
+				if err != nil {
+					return err
+				}
+				if done, documents = append(done, w), documents+1; w.Changed {
+					changed++
+				}
+				continue
+			}
+			w, err := at.PutFile(a.ctx, c.ID, f.id, c.Name, f.raw)
+			if err != nil {
 				return err
 			}
-			if done = append(done, w); w.Changed {
-				changed++
+			for _, n := range w.Notes {
+				fmt.Fprintf(a.stderr, "%s: %s\n", terminal.Clean(f.id), terminal.Clean(n.Message))
 			}
+			done, documents, changed, removed = append(done, w), documents+w.Documents, changed+w.Changed, removed+w.Removed
 		}
 		return c.print(a, done, func(w io.Writer) {
-			fmt.Fprintf(w, "%s new or changed, %d as before\n", terminal.Plural(changed, "document"), len(done)-changed)
+			fmt.Fprintf(w, "%s new or changed, %d as before", terminal.Plural(changed, "document"), documents-changed)
+			if removed > 0 {
+				fmt.Fprintf(w, ", %d of an earlier file removed", removed)
+			}
+			fmt.Fprintln(w)
 		})
 	})
+}
+
+// putText writes one document.
+func (c *putCmd) putText(a *app, at *client.Admin, f putFile) (w admin.Written, err error) {
+	body := map[string]string{"text": strings.TrimPrefix(string(f.raw), "\ufeff")}
+	if c.Name != "" {
+		body["name"] = c.Name
+	}
+	return w, at.Do(a.ctx, http.MethodPut, client.KnowledgePath(c.ID, "documents", f.id), body, &w)
 }
 
 // maxPut is one byte more than a document may have, so that longer ones are noticed.
 const maxPut = 10<<20 + 1
 
-// read returns the id and the text of a document.
-func (c *putCmd) read(a *app, file string) (id, text string, err error) {
+// read reads a file. A text is written as it is, and any other file as the documents in it.
+func (c *putCmd) read(a *app, name string) (f putFile, err error) {
 	in := io.NopCloser(a.stdin)
-	if id = c.DocID; file == "-" && id == "" {
-		return "", "", usageError{errors.New("the standard input has no name; give one by --doc-id")}
+	if f.id = c.DocID; name == "-" && f.id == "" {
+		return f, usageError{errors.New("the standard input has no name; give one by --doc-id")}
 	}
-	if file != "-" {
-		if id == "" {
-			id = filepath.Base(file)
+	if name != "-" {
+		if f.id == "" {
+			f.id = filepath.Base(name)
 		}
-		f, err := os.Open(file)
-		if err != nil {
-			return "", "", err
+		if in, err = os.Open(name); err != nil {
+			return f, err
 		}
-		in = f
 	}
 	defer func() { _ = in.Close() }()
-	b, err := io.ReadAll(io.LimitReader(in, maxPut))
-	if err == nil && !utf8.Valid(b) {
-		err = errors.New("not text: not UTF-8")
+	if f.raw, err = io.ReadAll(io.LimitReader(in, maxPut)); err != nil {
+		return f, fmt.Errorf("read %s: %w", name, err)
 	}
-	if err != nil {
-		return "", "", fmt.Errorf("read %s: %w", file, err)
-	}
-	return id, strings.TrimPrefix(string(b), "\ufeff"), nil
+	f.text = utf8.Valid(f.raw) && !extract.Of(f.id).Packed()
+	return f, nil
 }

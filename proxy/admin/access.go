@@ -50,7 +50,7 @@ func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error 
 	case !mayRead(h, has):
 		return &tenant.APIError{Reason: report.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}
 	case e.write:
-		return h.admitWrite(ctx, has)
+		return h.admitWrite(ctx, e, has)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func readTokens(h *Handler) (tokens [][sha256.Size]byte) {
 }
 
 // admitWrite returns an error if a caller who may read may not write.
-func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, has right) error {
+func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, e endpoint, has right) error {
 	_, err := h.writeToken()
 	switch {
 	case err != nil:
@@ -82,7 +82,7 @@ func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, has right) error {
 	case has != writeRight:
 		return &tenant.APIError{Reason: report.ReasonKey, Message: "A write needs the admin token; send it in the header Authorization as a bearer token. " +
 			"It stands in the file admin-token of the state folder."}
-	case !isJSON(ctx):
+	case !isJSON(ctx) && !(e.form && isForm(ctx)):
 		return Refuse(fasthttp.StatusUnsupportedMediaType, "unsupported_media_type", "The body of a write is application/json, not %q; say so in the header Content-Type.", ctx.Request.Header.ContentType())
 	}
 	return nil
@@ -133,6 +133,13 @@ func isJSON(ctx *fasthttp.RequestCtx) bool {
 	}
 	media, _, err := mime.ParseMediaType(declared)
 	return err == nil && media == "application/json"
+}
+
+// isForm reports whether the body of a request is declared as a form with files. Pages of other
+// origins can send one, but not with a token.
+func isForm(ctx *fasthttp.RequestCtx) bool {
+	media, _, err := mime.ParseMediaType(string(ctx.Request.Header.ContentType()))
+	return err == nil && media == "multipart/form-data"
 }
 
 // knownHost reports whether this listener may be called by host, a name or an address with or

@@ -157,6 +157,9 @@ func TestWritesAreJSON(t *testing.T) {
 			f(r, 415)
 		}
 		for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonl", "application/json, text/plain", "x"} {
+			if r.path == "/v1/knowledge/kb1/documents" && strings.HasPrefix(media, "multipart/") { // it takes files
+				continue
+			}
 			f(r, 415, "Content-Type: "+media)
 		}
 	}

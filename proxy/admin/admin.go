@@ -85,6 +85,7 @@ type endpoint struct {
 	public bool   // needs no token
 	signed bool   // its handler checks a signature, which no page of a browser can make
 	write  bool   // changes state
+	form   bool   // a write that takes multipart/form-data besides JSON
 	handle func(*fasthttp.RequestCtx) error
 }
 

@@ -50,6 +50,9 @@ type Documents interface {
 	// Put writes documents, replacing those with the same ids, and returns the results in the same
 	// order. When it returns, searches find the documents.
 	Put(ctx context.Context, base string, documents []NewDocument) ([]Written, error)
+	// PutFile reads a file and writes its documents: one with the name of the file as its id, or many
+	// that are called NAME#KEY. Documents with such ids that the file does not hold are removed.
+	PutFile(ctx context.Context, base string, file NewFile) (WrittenFile, error)
 	// Remove removes a document.
 	Remove(ctx context.Context, base, id string) error
 	// Forget removes a document, if it is still there, and what is left of it and of other documents
@@ -128,7 +131,7 @@ func (m management) endpoint(method, path string) (endpoint, bool) {
 		hook.signed = true
 		return byMethod(method, hook), true
 	case "documents", "documents/":
-		return byMethod(method, managed("GET", m.listDocuments), managed("POST", m.putDocuments)), true
+		return byMethod(method, managed("GET", m.listDocuments), orForm(managed("POST", m.putDocuments))), true
 	}
 	document, ok := strings.CutPrefix(rest, "documents/")
 	if m.document, err = url.PathUnescape(document); !ok || err != nil {
@@ -165,6 +168,12 @@ func managed(method string, handle func(context.Context, *fasthttp.RequestCtx) e
 
 // forgetWait limits the time of forgetting, which writes the whole database.
 const forgetWait = 10 * time.Minute
+
+// orForm returns an endpoint that takes a form, too.
+func orForm(e endpoint) endpoint {
+	e.form = true
+	return e
+}
 
 // readObject decodes a body that is a single JSON object. Unknown fields are refused: one of them
 // could be a rule about who may read a document.

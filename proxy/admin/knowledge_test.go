@@ -16,9 +16,10 @@ import (
 
 // A fakeManager is a Manager of the bases kb1, with documents of these ids, and kb2.
 type fakeManager struct {
-	ids []string // sorted
-	put []admin.NewDocument
-	err error // returned by all methods that change something
+	ids   []string // sorted
+	put   []admin.NewDocument
+	files []admin.NewFile
+	err   error // returned by all methods that change something
 }
 
 func (c *fakeManager) Bases(context.Context) ([]explain.Base, error) {
@@ -72,6 +73,14 @@ func (c *fakeManager) Put(_ context.Context, base string, documents []admin.NewD
 		out = append(out, admin.Written{ID: d.ID, Knowledge: base, Created: i == 0, Changed: true})
 	}
 	return out, c.err
+}
+
+func (c *fakeManager) PutFile(_ context.Context, base string, f admin.NewFile) (admin.WrittenFile, error) {
+	if strings.HasSuffix(f.Name, ".png") {
+		return admin.WrittenFile{}, admin.Refuse(415, "file_unsupported", "%s is not read.", f.Name)
+	}
+	c.files = append(c.files, f)
+	return admin.WrittenFile{File: f.Name, Knowledge: base, Documents: 1, Created: 1, Changed: 1}, c.err
 }
 
 func startManager(t *testing.T, c *fakeManager) string {

@@ -156,8 +156,12 @@ type batch struct {
 	Changed int       `json:"changed"` // including created ones
 }
 
-// putDocuments writes several documents. If one is refused, none is written.
+// putDocuments writes several documents, or the files of a form. If a document is refused, none is
+// written.
 func (m management) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx) error {
+	if isForm(rc) {
+		return m.putFiles(ctx, rc)
+	}
 	var asked struct {
 		Documents []putBody `json:"documents"`
 	}

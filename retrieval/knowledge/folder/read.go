@@ -18,6 +18,9 @@ import (
 // MaxFile is the size limit for files, in bytes.
 const MaxFile = 10 << 20
 
+// Supported names the formats that are read, for people.
+const Supported = "Markdown, HTML, RST, PDF, DOCX, ODT, PPTX, ODP, XLSX, ODS, CSV, JSON, JSONL, text and source code"
+
 var errTooLarge = errors.New("more than 10 MB")
 
 // supported reports whether files of a format can be read; p and o may be nil.
@@ -64,6 +67,23 @@ func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extr
 	if rule := generated(name, f, raw); rule != "" && !s.asked[name] {
 		return nil, &Skip{Path: name, Kind: SkipGenerated, Reason: rule}
 	}
+	return extractBy(ctx, f, name, raw, by)
+}
+
+// ReadBytes is ReadBy for a file in memory, which is read even if it is generated.
+func ReadBytes(ctx context.Context, name string, raw []byte, p *pdf.Reader, by Extractor) ([]chunk.Document, *Skip) {
+	f := extract.Of(name)
+	if f == extract.Unknown && path.Ext(name) == "" && extract.IsScript(raw) {
+		f = extract.SourceCode
+	}
+	if !supported(f, p) {
+		return nil, unsupported(name)
+	}
+	return extractBy(ctx, f, name, raw, by)
+}
+
+// extractBy returns the documents in the bytes of a file.
+func extractBy(ctx context.Context, f extract.Format, name string, raw []byte, by Extractor) ([]chunk.Document, *Skip) {
 	if len(raw) > MaxFile {
 		return nil, &Skip{Path: name, Kind: SkipTooLarge, Reason: errTooLarge.Error()}
 	}

@@ -47,6 +47,25 @@ type Skip struct {
 	Reason string // for people
 }
 
+// String says what was not read and what helps, for people.
+func (s Skip) String() string {
+	g := groupOf(s)
+	text := s.Reason
+	if g.Why != "" && g.Kind != SkipPart && g.Kind != SkipTwin {
+		text = g.Why
+	}
+	if g.Kind == SkipUnsupported {
+		text = s.Reason
+		if g.Why != "" {
+			text += ": " + g.Why
+		}
+	}
+	if g.Remedy != "" {
+		text += "; " + g.Remedy
+	}
+	return text
+}
+
 // Duplicate returns the Skip for a document whose id another file has.
 func Duplicate(id string) Skip {
 	return Skip{Path: id, Kind: SkipDuplicate, Reason: "another file has a document of this id"}

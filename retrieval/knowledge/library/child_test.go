@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"sidenote/retrieval/knowledge/chunk"
@@ -19,7 +20,7 @@ import (
 
 // children are the functions that the test binary can run as a child process.
 func children() map[string]func() error {
-	return map[string]func() error{"sync": syncOften, "full": syncFull, "put": putOften, "steps": syncTwice}
+	return map[string]func() error{"sync": syncOften, "full": syncFull, "put": putOften, "steps": syncTwice, "file": putFileTwice}
 }
 
 // quietly returns the options of a child process.
@@ -69,6 +70,43 @@ func syncTwice() error {
 			return err
 		}
 		if _, err := l.Sync(ctx, folder.Folder{ID: "kb", Path: files}, nil); err != nil {
+			return err
+		}
+	}
+	return l.Close()
+}
+
+// fileOf returns a file of revision n, whose records are partly those of the one before.
+func fileOf(n int) library.File {
+	var text strings.Builder
+	for i := range 6 {
+		fmt.Fprintf(&text, "{\"id\":\"r%d\",\"text\":\"ant bee of revision %d\"}\n", i+3*n, n)
+	}
+	return library.File{Name: "a.jsonl", Raw: []byte(text.String())}
+}
+
+// putFileTwice puts two revisions of a file, one after the other, and exits before its CRASH_AT-th
+// change of the state folder.
+func putFileTwice() error {
+	crash, err := strconv.Atoi(os.Getenv("CRASH_AT"))
+	if err != nil {
+		return err
+	}
+	ctx, n := context.Background(), 0
+	l, err := library.OpenLoaded(ctx, os.Getenv("DIR"), deps(), library.Before(quietly(), func(string) {
+		if n++; n == crash {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}))
+	if err != nil {
+		return err
+	}
+	if err := l.CreateBase(ctx, "kb"); err != nil {
+		return err
+	}
+	for revision := range 2 {
+		if _, err := l.PutFile(ctx, "kb", fileOf(revision)); err != nil {
 			return err
 		}
 	}

@@ -187,6 +187,38 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
+// A PutFile that was killed at any moment is completed by another one: the base has the documents of
+// the file, and no others.
+func TestKilledWhilePuttingFile(t *testing.T) {
+	for at := 1; ; at++ {
+		dir := t.TempDir()
+		err := knowledgetest.Child(t, "file", "DIR="+dir, fmt.Sprint("CRASH_AT=", at)).Run()
+		if err == nil {
+			if at < 10 {
+				t.Errorf("it took %d steps only", at)
+			}
+			return
+		}
+		l := opened(t, dir, library.Options{})
+		if len(l.Bases()) > 0 {
+			checkShown(t, l)
+		}
+		if err := l.CreateBase(t.Context(), "kb"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.PutFile(t.Context(), "kb", fileOf(1)); err != nil {
+			t.Fatal(err)
+		}
+		checkShown(t, l)
+		if got := documentIDs(l); len(got) != 6 || got[0] != "a.jsonl#r3" || got[5] != "a.jsonl#r8" {
+			t.Errorf("killed before step %d: %q", at, got)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // checkAsFresh compares with a fresh build of the same documents; for files this requires another
 // Sync.
 func checkAsFresh(t *testing.T, l *library.Library, what, files string) {

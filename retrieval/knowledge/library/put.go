@@ -3,6 +3,7 @@ package library
 import (
 	"context"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"sidenote/retrieval/knowledge/chunk"
@@ -61,12 +62,7 @@ func (l *Library) Put(ctx context.Context, id string, documents ...chunk.Documen
 		if err != nil {
 			return err
 		}
-		var fresh []chunk.Document
-		for _, d := range documents {
-			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.reader.put().hash(d.Digest()) {
-				fresh = append(fresh, d)
-			}
-		}
+		fresh := slices.DeleteFunc(documents, func(d chunk.Document) bool { return l.reader.isPut(known[d.ID], d) })
 		cut, err := l.reader.cutAll(ctx, id, fresh)
 		if err != nil {
 			return fmt.Errorf("write to knowledge %s: %w", id, err)
@@ -130,12 +126,20 @@ func (b *base) putAll(ctx context.Context, documents []store.Document) error {
 	}
 	defer done()
 	writer := index.Writer{Emit: b.putSegment(ctx), Memory: b.state.segmentMemory()}
+	if err := b.putBatches(ctx, documents, &writer); err != nil {
+		return err
+	}
+	return writer.Flush()
+}
+
+// putBatches writes documents in transactions and adds them to the index.
+func (b *base) putBatches(ctx context.Context, documents []store.Document, writer *index.Writer) error {
 	for _, batch := range batches(documents) {
-		if err := b.putBatch(ctx, batch, &writer); err != nil {
+		if err := b.putBatch(ctx, batch, writer); err != nil {
 			return err
 		}
 	}
-	return writer.Flush()
+	return nil
 }
 
 // putBatch writes documents in one transaction and adds them to the index.

@@ -53,6 +53,11 @@ func (r read) hash(sum chunk.Sum) (hash [32]byte) {
 	return hash
 }
 
+// isPut reports whether a stored document, zero for none, is d as Put writes it.
+func (r reader) isPut(k store.Known, d chunk.Document) bool {
+	return k.ID == d.ID && k.Source == "" && k.Hash == r.put().hash(d.Digest())
+}
+
 // current reports whether a document with this hash was cut by a reader of this process.
 func (r reader) current(hash [32]byte) bool {
 	return r.readers.Has(knowledge.ReaderName(hash[:knowledge.ReaderBytes]))

@@ -85,6 +85,17 @@ func (s *reads) Lookup(ctx context.Context, base string, ids ...string) (map[str
 	return found, err
 }
 
+// IDsOfFile returns the ids of the documents of a base that are id itself or begin with id and #, in
+// order. The error is ErrNotFound if there is no such base.
+func (s *reads) IDsOfFile(ctx context.Context, base, id string) (ids []string, err error) {
+	const from = "SELECT id FROM document WHERE base = ? AND (id = ? OR id > ? AND id < ?) ORDER BY id"
+	err = s.readBase(ctx, "look for documents of", base, func(tx *sql.Tx, b baseRow) error {
+		ids, err = query(ctx, tx, scanString, from, b.row, id, id+"#", id+"$") // $ follows #
+		return err
+	})
+	return ids, err
+}
+
 // Entries returns the documents of a base with the given rows, with their chunks, sorted by id.
 // Missing ones are left out.
 func (s *reads) Entries(ctx context.Context, base string, rows []int64) (list []Entry, err error) {

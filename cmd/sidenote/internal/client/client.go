@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/url"
@@ -83,20 +84,53 @@ func (c *Admin) Do(ctx context.Context, method, path string, in, out any) error 
 
 func (c *Admin) do(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
+	media := ""
 	if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
 			return fmt.Errorf("encode request: %w", err)
 		}
-		body = bytes.NewReader(text)
+		body, media = bytes.NewReader(text), "application/json"
 	}
+	return c.send(ctx, method, path, media, body, out)
+}
+
+// PutFile writes the documents of a file to a base; title is "" to take it from the file.
+func (c *Admin) PutFile(ctx context.Context, base, name, title string, raw []byte) (w admin.WrittenFile, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("file", name)
+	if err == nil {
+		_, err = part.Write(raw)
+	}
+	if err == nil && title != "" {
+		err = form.WriteField("name", title)
+	}
+	if err = errors.Join(err, form.Close()); err != nil {
+		return w, fmt.Errorf("encode request: %w", err)
+	}
+	var answer struct{ Data []admin.WrittenFile }
+	if err := c.send(ctx, http.MethodPost, KnowledgePath(base, "documents"), form.FormDataContentType(), &body, &answer); err != nil {
+		return w, err
+	}
+	if len(answer.Data) != 1 {
+		return w, fmt.Errorf("the answer of %s tells of %d files, not of one", c.base, len(answer.Data))
+	}
+	return answer.Data[0], nil
+}
+
+// send sends a body of a media type, "" for none, and decodes the response into out, unless that is
+// nil.
+func (c *Admin) send(ctx context.Context, method, path, media string, body io.Reader, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", c.base, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if media != "" {
+		req.Header.Set("Content-Type", media)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
