@@ -60,15 +60,15 @@ func mayRead(h *Handler, has right) bool {
 	return has != noRight || h.Token.Reveal()+h.ReadToken.Reveal() == ""
 }
 
-// readTokens returns the digests of the tokens that allow reading.
-func readTokens(h *Handler) (tokens [][sha256.Size]byte) {
-	write, _ := h.writeToken() // none if it cannot be read
-	for _, token := range []string{write, h.ReadToken.Reveal()} {
-		if token != "" {
-			tokens = append(tokens, sha256.Sum256([]byte(token)))
-		}
+// digests returns the digests of the tokens that allow reading, and of those that allow writing.
+func (h *Handler) digests() (read, write [][sha256.Size]byte) {
+	if token, _ := h.writeToken(); token != "" { // none if it cannot be read
+		write = append(write, sha256.Sum256([]byte(token)))
 	}
-	return tokens
+	if token := h.ReadToken.Reveal(); token != "" {
+		read = append(read, sha256.Sum256([]byte(token)))
+	}
+	return slices.Concat(write, read), write
 }
 
 // admitWrite returns an error if a caller who may read may not write.

@@ -67,8 +67,9 @@ type Handler struct {
 type Inspector interface {
 	// Answer answers a request and returns true, unless there is nothing at its path. Host and
 	// Origin have been checked. If admitted is false, the caller may read only after signing in
-	// with one of the tokens, whose SHA-256 digests tokens returns.
-	Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() [][sha256.Size]byte) bool
+	// with one of the tokens. tokens returns the SHA-256 digests of those that allow reading, and of
+	// those among them that allow writing.
+	Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() (read, write [][sha256.Size]byte)) bool
 }
 
 // A Telemetry serves only /metrics, /healthz and /readyz, without a token, for a listener that
@@ -147,7 +148,7 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, err)
 		return
 	}
-	if !ok && h.Inspector != nil && h.Inspector.Answer(ctx, mayRead(h, h.rightOf(ctx)), func() [][sha256.Size]byte { return readTokens(h) }) {
+	if !ok && h.Inspector != nil && h.Inspector.Answer(ctx, mayRead(h, h.rightOf(ctx)), h.digests) {
 		return
 	}
 	serve(ctx, e, ok, h.index())

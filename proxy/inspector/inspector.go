@@ -37,6 +37,7 @@ type Data struct {
 	Learnt    *model.Tracker           // what was learnt about upstreams; may be nil
 	Knowledge *explain.Knowledge       // the knowledge bases; may be nil
 	DryRun    *explain.DryRunner       // for asking requests again; may be nil
+	Documents Documents                // changes documents; nil: they cannot be changed
 }
 
 // New returns an Inspector. Inspectors with the same sessions accept the same visitors.
@@ -55,9 +56,11 @@ type Token = [sha256.Size]byte
 // A visit is a request for a page.
 type visit struct {
 	*fasthttp.RequestCtx
-	name   string  // value of the path's part in braces
-	tokens []Token // tokens that sessions may be based on
-	in     bool    // signed in by a session, which can be ended
+	name     string  // value of the path's part in braces
+	admitted bool    // may read without a session
+	tokens   []Token // tokens that sessions may be based on
+	in       bool    // signed in by a session, which can be ended
+	writes   bool    // the session is based on a token that allows writing
 }
 
 // A routeInspector handles one method on one path.
@@ -70,9 +73,10 @@ type routeInspector struct {
 }
 
 // Answer answers a request and returns true, unless there is nothing at its path. Host and Origin
-// have been checked. If admitted is false, the request needs a session based on one of the tokens.
-func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() []Token) bool {
-	v := &visit{RequestCtx: ctx}
+// have been checked. If admitted is false, the request needs a session based on one of the tokens
+// that allow reading. Changes always need one based on a token that allows writing.
+func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() (read, write []Token)) bool {
+	v := &visit{RequestCtx: ctx, admitted: admitted}
 	r, allowed := i.find(v)
 	if allowed == "" {
 		return false
@@ -80,9 +84,11 @@ func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func(
 	for _, h := range headers() {
 		ctx.Response.Header.Set(h[0], h[1])
 	}
-	if !admitted {
-		v.tokens = tokens()
+	if signingIn := string(ctx.Path()) == signInPath; !admitted || signingIn || len(ctx.Request.Header.Cookie(cookieName)) > 0 {
+		var write []Token
+		v.tokens, write = tokens()
 		v.in = hasSession(ctx, func(session string) bool { return i.sessions.Valid(session, v.tokens) })
+		v.writes = hasSession(ctx, func(session string) bool { return i.sessions.Valid(session, write) })
 	}
 	var err error
 	switch {

@@ -148,6 +148,7 @@ type baseView struct {
 	Skipped       []explain.Skipped
 	MoreSkipped   int
 	Live          bool
+	Change        changeView
 }
 
 // A documentRow is a line of the list of documents.
@@ -160,7 +161,7 @@ func basePage(i *Inspector, v *visit) (any, error) {
 	if i.data.Knowledge == nil || !slices.Contains(i.data.Knowledge.Bases(), v.name) {
 		return nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("There is no knowledge base %s.", cut(v.name, "").Text)}
 	}
-	view := &baseView{baseState: i.stateOf(v.name), Text: strings.TrimSpace(string(v.QueryArgs().Peek("text")))}
+	view := &baseView{baseState: i.stateOf(v.name), Change: i.changeView(v), Text: strings.TrimSpace(string(v.QueryArgs().Peek("text")))}
 	view.Live = view.Text == "" // filtering looks through all documents
 	if g := view.Ingest; g != nil && g.Report != nil {
 		view.Skipped = g.Report.Skipped[:min(len(g.Report.Skipped), maxSkipped)]

@@ -32,6 +32,7 @@ func pages() []page {
 		{path: askPath, title: "Ask again", file: askFile, data: askPage},
 		{path: knowledgePath, title: "Knowledge", menu: "Knowledge", file: "knowledge.html", data: knowledgePage},
 		{path: knowledgePath + "/{name}", title: "Knowledge base", file: "base.html", data: basePage},
+		{path: deletePath, title: "Delete a document", file: "delete.html", data: deletePage},
 		{path: knowledgePath + "/{name}/document", title: "Document", file: "document.html", data: documentPage},
 		{path: tenantsPath, title: "Tenants and policies", menu: "Tenants", file: "tenants.html", data: tenantsPage},
 		{path: tenantsPath + "/{name}", title: "Tenant", file: "tenant.html", data: tenantPage},
@@ -42,6 +43,7 @@ func pages() []page {
 
 // Paths that are used in several places.
 const (
+	deletePath   = knowledgePath + "/{name}/delete"
 	homePath     = "/"
 	requestsPath = "/requests"
 	tenantsPath  = "/tenants"
@@ -61,6 +63,8 @@ func (i *Inspector) actions() []routeInspector {
 		{method: "GET", path: tenantsPath + "/{name}/json", page: true, answer: func(v *visit) error { return settingsJSON(i, v, v.name, "") }},
 		{method: "GET", path: policiesPath + "/{name}/json", page: true, answer: func(v *visit) error { return settingsJSON(i, v, "", v.name) }},
 		{method: "POST", path: askPath, page: true, answer: func(v *visit) error { return askAgain(i, v) }},
+		{method: "POST", path: knowledgePath + "/{name}/documents", page: true, answer: i.upload},
+		{method: "POST", path: deletePath, page: true, answer: i.deleteDocument},
 		{method: "POST", path: signInPath, public: true, answer: i.signIn},
 		{method: "POST", path: signOutPath, answer: i.signOut},
 	}

@@ -114,7 +114,7 @@ func (i *Inspector) signIn(v *visit) error {
 			return nil
 		}
 	}
-	if len(v.tokens) == 0 { // none is needed
+	if len(v.tokens) == 0 || v.admitted && len(form.Peek("token")) == 0 { // none is needed
 		redirect(v.RequestCtx, next)
 		return nil
 	}

@@ -38,6 +38,12 @@ func (m *manager) PutFile(ctx context.Context, base string, f admin.NewFile) (ad
 	return out, nil
 }
 
+// Changeable returns why no documents of a base can be added or deleted, or nil.
+func (m *manager) Changeable(ctx context.Context, base string) error {
+	_, err := m.changeable(ctx, base, true)
+	return err
+}
+
 // unread returns the refusal of a file of which nothing could be read.
 func unread(name string, s folder.Skip) error {
 	status, code, text := http.StatusUnprocessableEntity, "file_broken", s.String()

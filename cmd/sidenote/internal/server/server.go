@@ -313,8 +313,10 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 	if e.budgets != nil {
 		h.Usage = e.budgets.reporter
 	}
+	documents, _ := h.Manager.(inspector.Documents) // nil without a state folder
 	h.Inspector = inspector.New(inspector.Data{
-		Requests: e.explained, Overview: func() *explain.Overview { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: Policies{Config: cfg}, Knowledge: h.Lookup, Learnt: rw.Calibration, Modes: e.modes, Usage: h.Usage,
+		Documents: documents,
+		Requests:  e.explained, Overview: func() *explain.Overview { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: Policies{Config: cfg}, Knowledge: h.Lookup, Learnt: rw.Calibration, Modes: e.modes, Usage: h.Usage,
 		DryRun: &explain.DryRunner{Rewriter: rw, Planners: plans, Modes: e.modes},
 	}, e.sessions)
 	if e.Reloader != nil {
