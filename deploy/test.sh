@@ -63,6 +63,7 @@ need() {
 need redis-server redis-server "for tests of the cache that replicas share"
 need chromium chromium "for tests of the inspector's pages"
 
+need git git "for tests of knowledge from git repositories"
 need pgbouncer pgbouncer "for tests of Postgres behind a pooler"
 
 # The engines that hold bases for many processes are downloaded and run from a cache folder: nothing is

@@ -67,7 +67,7 @@ func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extr
 	if rule := generated(name, f, raw); rule != "" && !s.asked[name] {
 		return nil, &Skip{Path: name, Kind: SkipGenerated, Reason: rule}
 	}
-	return extractBy(ctx, f, name, raw, by)
+	return extractBy(ctx, f, name, raw, s.ocr.withOCR(by))
 }
 
 // ReadBytes is ReadBy for a file in memory, which is read even if it is generated.
@@ -76,7 +76,7 @@ func ReadBytes(ctx context.Context, name string, raw []byte, p *pdf.Reader, by E
 	if f == extract.Unknown && path.Ext(name) == "" && extract.IsScript(raw) {
 		f = extract.SourceCode
 	}
-	if !supported(f, p) {
+	if !supported(f, p, nil) {
 		return nil, unsupported(name)
 	}
 	return extractBy(ctx, f, name, raw, by)
@@ -87,7 +87,7 @@ func extractBy(ctx context.Context, f extract.Format, name string, raw []byte, b
 	if len(raw) > MaxFile {
 		return nil, &Skip{Path: name, Kind: SkipTooLarge, Reason: errTooLarge.Error()}
 	}
-	extracted, err := s.ocr.withOCR(by)(ctx, f, name, raw)
+	extracted, err := by(ctx, f, name, raw)
 	documents := make([]chunk.Document, len(extracted))
 	for i, d := range extracted {
 		documents[i] = documentOf(name, d)

@@ -47,6 +47,10 @@ type Git struct {
 
 const gitFolder = "git"
 
+// DropHistory removes what a mirror of a git repository keeps beside its files, which may hold files
+// that were deleted since. The next fetch clones the repository anew. dir is that of the mirror.
+func DropHistory(dir string) error { return os.RemoveAll(filepath.Join(dir, gitFolder)) }
+
 // The bounds of what a git server sends.
 const (
 	maxAdvertised = 32 << 20  // bytes of its list of references

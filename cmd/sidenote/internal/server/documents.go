@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/remote"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -199,6 +201,9 @@ func (m *manager) Forget(ctx context.Context, base, id string) (admin.Forgotten,
 		}
 	}
 	purged, err := m.state.library.Purge(ctx, base)
+	if k, _ := m.named(base); err == nil && k.Fetched() {
+		err = remote.DropHistory(filepath.Dir(k.Path))
+	}
 	if err != nil {
 		return done, m.refusal(base, err)
 	}
