@@ -46,6 +46,7 @@ type cli struct {
 	Ask       askCmd       `cmd:"" help:"Ask a question and stream the answer."`
 	Ingest    ingestCmd    `cmd:"" help:"Read folders of documents into the state folder."`
 	Knowledge knowledgeCmd `cmd:"" help:"List, create, fill and delete knowledge bases."`
+	State     stateCmd     `cmd:"" help:"Back up the state folder, and restore it."`
 	Search    searchCmd    `cmd:"" help:"Search knowledge bases as a request would."`
 	Tool      toolCmd      `cmd:"" help:"Run a tool that models have, such as recall."`
 	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve these tools to a client of the Model Context Protocol, on stdin and stdout."`

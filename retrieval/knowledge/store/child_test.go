@@ -22,6 +22,7 @@ func children() map[string]func() error {
 		"write":  writeScript,
 		"limit":  meetLimit,
 		"follow": followFolder,
+		"backup": backUpFull,
 	}
 }
 

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -167,5 +169,36 @@ func TestOpenFull(t *testing.T) {
 	}
 	if _, err := s.Put(t.Context(), "kb", []store.Document{doc("a", 2)}); err != nil {
 		t.Error(err)
+	}
+}
+
+// backUpFull is run by a child process: it backs up DIR to FILE with a limit on file sizes.
+func backUpFull() error {
+	signal.Ignore(syscall.SIGXFSZ)
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		return err
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 60_000, Max: old.Max}); err != nil {
+		return err
+	}
+	if _, err := store.Backup(context.Background(), os.Getenv("DIR"), os.Getenv("FILE")); !errors.Is(err, store.ErrFull) {
+		return fmt.Errorf("it is not full: %w", err)
+	}
+	return nil
+}
+
+// Without space there is no backup, and an earlier one stays.
+func TestBackupWithoutSpace(t *testing.T) {
+	_, dir := filled(t)
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if err := os.WriteFile(file, []byte("earlier"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := knowledgetest.Child(t, "backup", "DIR="+dir, "FILE="+file).Run(); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(map[string]string{"backup.tar": "earlier"}, filesBelow(t, filepath.Dir(file))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
