@@ -99,7 +99,7 @@ func fileMemory(limit *folder.MemoryLimit, reading int64) int64 {
 // readFile returns the documents of a file, as far as the granted memory suffices.
 func (b *base) readFile(ctx context.Context, f File, grant *folder.Grant, r *FileReport) ([]chunk.Document, error) {
 	deps := b.state.reader.deps
-	child, most := deps.ChildReader, grant.Bytes-fileMemory(deps.Memory, 0)
+	child, most := deps.ChildReader, grant.Bytes-rawMemory // the memory for a segment is free until then
 	documents, skip := folder.ReadBytes(ctx, f.Name, f.Raw, deps.PDF, func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
 		if child == nil && !deps.Memory.Limited() {
 			return folder.Extract(ctx, format, name, raw, deps.PDF)
@@ -119,7 +119,7 @@ func (b *base) readFile(ctx context.Context, f File, grant *folder.Grant, r *Fil
 		return nil, err
 	}
 	r.Skip = skip
-	if memoryInParts(documents) > most+rawMemory {
+	if memoryInParts(documents) > grant.Bytes-(fileMemory(deps.Memory, 0)-rawMemory) {
 		r.Skip = folder.NoMemory(f.Name, fmt.Sprintf("its text takes more than the %d MB of memory that are free", most>>20))
 		return nil, nil
 	}
