@@ -19,7 +19,7 @@ import (
 const MaxFile = 10 << 20
 
 // Supported names the formats that are read, for people.
-const Supported = "Markdown, HTML, RST, PDF, DOCX, ODT, PPTX, ODP, XLSX, ODS, CSV, JSON, JSONL, text and source code"
+const Supported = "Markdown, HTML, RST, PDF, DOCX, ODT, RTF, EPUB, PPTX, ODP, XLSX, ODS, CSV, JSON, JSONL, IPYNB, EML, MBOX, YAML, TOML, XML, INI, properties, text and source code"
 
 var errTooLarge = errors.New("more than 10 MB")
 
