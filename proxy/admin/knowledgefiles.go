@@ -67,8 +67,9 @@ type fileForm struct {
 	attributes map[string]any
 }
 
-// ReadFiles returns the files of the form in a body; contentType is that of the request. Its parts are file, once or more, name and attributes, a JSON object. It refuses other
-// parts: one of them could be a rule about who may read a document.
+// ReadFiles returns the files of the form in a body; contentType is that of the request. Its parts
+// are file, once or more, name and attributes, a JSON object. It refuses other parts: one of them
+// could be a rule about who may read a document.
 func ReadFiles(contentType string, body []byte) ([]NewFile, error) {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil || params["boundary"] == "" {
