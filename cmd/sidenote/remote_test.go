@@ -129,8 +129,8 @@ func sign(secret, body string) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// A serve fetches a repository, a site and a bucket, and follows them. While they cannot be reached it answers from
-// what it has, and says so.
+// A serve fetches a repository, a site and a bucket, and follows them. While they cannot be reached it
+// answers from what it has, and says so.
 func TestServeFetches(t *testing.T) {
 	t.Parallel()
 	e, state := newOrigins(t), filepath.Join(t.TempDir(), "state")

@@ -178,7 +178,8 @@ func takeOver(t *testing.T, s *opensearch.Server) engine.Lease {
 	}
 }
 
-// checkContent fails unless searches by words and by vector, the counts and the state are those of one of some contents.
+// checkContent fails unless searches by words and by vector, the counts and the state are those of one
+// of some contents.
 func checkContent(t *testing.T, s *opensearch.Server, failAt int, contents ...[]engine.Document) {
 	t.Helper()
 	f, err := s.Search(t.Context(), &engine.Search{Bases: []string{"b"}, Terms: terms("red", "new", "gone"), Depth: 50})

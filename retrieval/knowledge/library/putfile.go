@@ -34,9 +34,9 @@ type FileReport struct {
 }
 
 // PutFile reads a file as Sync reads one of a folder, but always in a child process if there is a
-// ChildReader, and writes its documents to a base: one with the name of the file as its id, or many that are called NAME#KEY.
-// Documents with such ids that are not in the file are removed. The base answers from them when
-// PutFile returns.
+// ChildReader, and writes its documents to a base: one with the name of the file as its id, or many
+// that are called NAME#KEY. Documents with such ids that are not in the file are removed. The base
+// answers from them when PutFile returns.
 //
 // If nothing could be read, Skip says why and nothing is changed; with documents, it says what was
 // not read of the file. The error is store.ErrNotFound if there is no such base. If writing fails
