@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -105,7 +104,9 @@ func TestPasswordOfAnEngineIsReplaced(t *testing.T) {
 	}
 	replace("three-secret")
 	g.recovers(t, "password")
-	if bytes.Contains([]byte(g.out.text.String()), []byte("three-secret")) {
+	g.stop()
+	<-g.out.ended
+	if strings.Contains(g.out.text.String(), "three-secret") {
 		t.Error("the password is in the log")
 	}
 }
