@@ -9,7 +9,6 @@ import (
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/extract"
-	"sidenote/retrieval/knowledge/extract/book"
 	"sidenote/retrieval/knowledge/extract/office"
 	"sidenote/retrieval/knowledge/extract/pdf"
 	"sidenote/retrieval/knowledge/index"
@@ -22,7 +21,7 @@ const version = "10"
 // Generation returns the digest of a base: the sum of its documents combined with the versions of
 // everything that reads them. deps is Deps.Version.
 func Generation(sum chunk.Sum, deps string) string {
-	parts := []string{"sidenote knowledge", version, analysis.Version, office.Versions(), book.Version, strconv.Itoa(chunk.MaxTokens), deps, index.TwinsVersion}
+	parts := []string{"sidenote knowledge", version, analysis.Version, office.Versions(), strconv.Itoa(chunk.MaxTokens), deps, index.TwinsVersion}
 	for _, f := range extract.Formats() {
 		parts = append(parts, extract.VersionOf(f))
 	}
@@ -61,9 +60,6 @@ func (r Readers) Has(name ReaderName) bool { return slices.Contains(r, name) }
 func (d Deps) readerVersion(f extract.Format) string {
 	if f == extract.PDF && d.PDF != nil {
 		return pdf.Version
-	}
-	if f == extract.EPUB {
-		return book.Version
 	}
 	return office.VersionOf(f)
 }

@@ -2,7 +2,7 @@
 // text, records or source code. It does not deal with chunks, ranking or where files come from.
 //
 // Every format is read in bounded time and memory, whatever the bytes are; this includes office
-// documents in extract/office, EPUB in extract/book and PDF in extract/pdf.
+// documents and EPUB in extract/office and PDF in extract/pdf.
 package extract
 
 import (

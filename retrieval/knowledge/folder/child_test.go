@@ -55,7 +55,7 @@ func TestSameAsHere(t *testing.T) {
 		"a.pptx":      office("slides.pptx"),
 		"a.odp":       office("odfpy.odp"),
 		"a.odt":       office("odfpy.odt"),
-		"a.epub":      office("../../book/testdata/ebooklib.epub"),
+		"a.epub":      office("ebooklib.epub"),
 		"a.eml":       "From: a@b\nTo: c@d\nSubject: Ants\n\nAn ant.\n",
 		"a.yaml":      "ants: {red: 1}\n",
 		"a.rtf":       `{\rtf1 An ant.`,

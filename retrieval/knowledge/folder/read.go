@@ -10,7 +10,6 @@ import (
 
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/extract"
-	"sidenote/retrieval/knowledge/extract/book"
 	"sidenote/retrieval/knowledge/extract/office"
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
@@ -103,18 +102,16 @@ func extractBy(ctx context.Context, f extract.Format, name string, raw []byte, b
 	return documents, skip
 }
 
-// Extract returns the documents in the bytes of a file, which is no image; for a partly broken one it returns
-// documents and an error. p reads PDF.
+// Extract returns the documents in the bytes of a file, which is no image; for a partly broken one it
+// returns documents and an error. p reads PDF.
 func Extract(ctx context.Context, f extract.Format, name string, raw []byte, p *pdf.Reader) ([]extract.Document, error) {
 	var one extract.Document
 	var err error
 	switch f {
 	case extract.PDF:
 		one, err = p.Read(ctx, raw)
-	case extract.DOCX, extract.XLSX, extract.ODS, extract.PPTX, extract.ODP, extract.ODT:
+	case extract.DOCX, extract.XLSX, extract.ODS, extract.PPTX, extract.ODP, extract.ODT, extract.EPUB:
 		one, err = office.Read(ctx, f, raw)
-	case extract.EPUB:
-		one, err = book.Read(ctx, raw)
 	default:
 		return extract.Read(f, path.Base(name), raw)
 	}

@@ -1,6 +1,6 @@
-// Package office reads the documents of office programs in bounded time and memory, whatever the
-// bytes are: DOCX, XLSX and PPTX (ECMA-376), and ODT, ODS and ODP (OpenDocument 1.3). All are
-// archives of XML, which is read token by token.
+// Package office reads the documents of office programs, and books, in bounded time and memory,
+// whatever the bytes are: DOCX, XLSX and PPTX (ECMA-376), ODT, ODS and ODP (OpenDocument 1.3), and
+// EPUB. All are archives of XML, which is read token by token but for EPUB.
 package office
 
 import (
@@ -19,6 +19,8 @@ func VersionOf(f extract.Format) string {
 		return "docx 3"
 	case extract.XLSX, extract.ODS, extract.PPTX, extract.ODP, extract.ODT:
 		return "office 1"
+	case extract.EPUB:
+		return "epub 1"
 	}
 	return ""
 }
@@ -37,6 +39,7 @@ func Versions() string {
 func names() map[extract.Format]string {
 	return map[extract.Format]string{
 		extract.DOCX: "DOCX", extract.XLSX: "XLSX", extract.PPTX: "PPTX", extract.ODT: "ODT", extract.ODS: "ODS", extract.ODP: "ODP",
+		extract.EPUB: "EPUB",
 	}
 }
 
@@ -53,6 +56,8 @@ func Read(ctx context.Context, f extract.Format, raw []byte) (extract.Document, 
 		return readPPTX(ctx, raw)
 	case extract.ODT, extract.ODP:
 		return readODF(ctx, f, raw)
+	case extract.EPUB:
+		return readEPUB(ctx, raw)
 	}
 	return readDOCX(ctx, raw)
 }

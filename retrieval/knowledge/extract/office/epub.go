@@ -1,8 +1,6 @@
-// Package book reads EPUB 2 and 3 in bounded time and memory, whatever the bytes are.
-package book
+package office
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/xml"
@@ -16,41 +14,32 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// Version must be changed if another text is read of the same file.
-const Version = "epub 1"
-
-// The limits for one file.
+// The limits for one book, whose parts are each in memory as a whole.
 const (
-	// maxUnpacked is the unpacked size of all parts that are read, in bytes.
-	maxUnpacked = 32 << 20
-	// maxPart is the unpacked size of one part, in bytes.
-	maxPart     = 8 << 20
+	// maxBook is the unpacked size of all parts that are read, in bytes.
+	maxBook = 32 << 20
+	// maxBookPart is the unpacked size of one part, in bytes.
+	maxBookPart = 8 << 20
 	maxChapters = 10_000
-	maxParts    = 100_000
-	maxTags     = 1_000_000 // in all chapters
+	maxBookTags = 1_000_000 // in all chapters
 )
 
 var (
-	errNoEPUB   = extract.Brokenf("it is no EPUB, or broken")
-	errUnpacked = extract.Brokenf("it unpacks to more than %d MB", maxUnpacked>>20)
-	errPart     = extract.Brokenf("a part of it unpacks to more than %d MB", maxPart>>20)
-	errTags     = extract.Brokenf("it has more than %d tags", maxTags)
-	errLocked   = extract.Brokenf("it is protected against copying")
-	errNoText   = extract.Brokenf("there is no text in it")
+	errBook       = extract.Brokenf("it unpacks to more than %d MB", maxBook>>20)
+	errBookPart   = extract.Brokenf("a part of it unpacks to more than %d MB", maxBookPart>>20)
+	errBookTags   = extract.Brokenf("it has more than %d tags", maxBookTags)
+	errBookLocked = extract.Brokenf("it is protected against copying")
 )
 
-// Read returns a book as Markdown, with its chapters in reading order. A chapter that is listed
-// twice is read once, and links are not followed. For a partly broken file it returns what could be
-// read and an *extract.Broken; other errors are those of ctx.
-func Read(ctx context.Context, raw []byte) (extract.Document, error) {
-	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
-	if err != nil || len(z.File) > maxParts {
-		return extract.Document{}, errNoEPUB
+// readEPUB returns a book (EPUB 2 or 3) as Markdown, with its chapters in reading order. A chapter
+// that is listed twice is read once, and links are not followed.
+func readEPUB(ctx context.Context, raw []byte) (extract.Document, error) {
+	opened, err := open(ctx, extract.EPUB, raw)
+	if err != nil {
+		return extract.Document{}, err
 	}
-	a := &archive{files: map[string]*zip.File{}, left: maxUnpacked}
-	for _, f := range z.File {
-		a.files[f.Name] = f
-	}
+	a := &bookReader{archive: opened}
+	a.left = maxBook
 	p, err := a.publication()
 	if err != nil {
 		return extract.Document{}, err
@@ -63,7 +52,7 @@ func Read(ctx context.Context, raw []byte) (extract.Document, error) {
 			return extract.Document{}, err
 		}
 		if locked[chapter] {
-			return extract.Document{}, errLocked
+			return extract.Document{}, errBookLocked
 		}
 		text, err := a.chapter(chapter, p.title)
 		if err != nil && failed == nil {
@@ -72,7 +61,7 @@ func Read(ctx context.Context, raw []byte) (extract.Document, error) {
 		if b.WriteString(text); b.Len() > extract.MaxText {
 			return extract.Document{}, extract.ErrTooMuchText
 		}
-		if errors.Is(err, errUnpacked) || errors.Is(err, errTags) {
+		if errors.Is(err, errBook) || errors.Is(err, errBookTags) {
 			break
 		}
 	}
@@ -86,34 +75,30 @@ func Read(ctx context.Context, raw []byte) (extract.Document, error) {
 	return extract.Document{Name: p.title, Text: text + "\n", Form: extract.Markdown}, failed
 }
 
-// An archive holds the parts of a book; left is how many more bytes may be decompressed.
-type archive struct {
-	files map[string]*zip.File
-	left  int64
-	tags  int // that were read
-}
+// A bookReader reads the parts of a book.
+type bookReader struct{ *archive }
 
 // read returns the content of a part.
-func (a *archive) read(name string) ([]byte, error) {
+func (a *bookReader) read(name string) ([]byte, error) {
 	f := a.files[name]
 	if f == nil {
-		return nil, errNoEPUB
+		return nil, a.broken()
 	}
 	r, err := f.Open()
 	if err != nil {
-		return nil, errNoEPUB
+		return nil, a.broken()
 	}
 	defer func() { _ = r.Close() }()
-	most := min(maxPart, a.left)
+	most := min(maxBookPart, a.left)
 	raw, err := io.ReadAll(io.LimitReader(r, most+1))
 	a.left -= int64(len(raw))
 	switch {
 	case a.left < 0:
-		return nil, errUnpacked
+		return nil, errBook
 	case int64(len(raw)) > most:
-		return nil, errPart
+		return nil, errBookPart
 	case err != nil:
-		return nil, errNoEPUB
+		return nil, a.broken()
 	}
 	return raw, nil
 }
@@ -125,7 +110,7 @@ type publication struct {
 }
 
 // publication reads the package document that the container names (EPUB 3.3, 4.2.6.3 and 5).
-func (a *archive) publication() (p publication, err error) {
+func (a *bookReader) publication() (p publication, err error) {
 	var container struct {
 		Files []struct {
 			Path string `xml:"full-path,attr"`
@@ -135,7 +120,7 @@ func (a *archive) publication() (p publication, err error) {
 		return p, err
 	}
 	if len(container.Files) == 0 {
-		return p, errNoEPUB
+		return p, a.broken()
 	}
 	name := container.Files[0].Path
 	var opf struct {
@@ -173,26 +158,26 @@ func (a *archive) publication() (p publication, err error) {
 }
 
 // decode reads a part in XML. Entities are not expanded.
-func (a *archive) decode(name string, to any) error {
+func (a *bookReader) decode(name string, to any) error {
 	raw, err := a.read(name)
 	if err != nil {
 		return err
 	}
 	text, err := extract.Decode(raw)
 	if err != nil {
-		return errNoEPUB
+		return a.broken()
 	}
 	dec := xml.NewDecoder(strings.NewReader(text))
 	dec.Strict = false
 	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // it is decoded
 	if err := dec.Decode(to); err != nil {
-		return errNoEPUB
+		return a.broken()
 	}
 	return nil
 }
 
 // locked returns the parts that are encrypted; fonts alone often are.
-func (a *archive) locked() map[string]bool {
+func (a *bookReader) locked() map[string]bool {
 	var list struct {
 		Data []struct {
 			Reference struct {
@@ -220,13 +205,13 @@ var emptyElement = regexp.MustCompile(`<(title|script|style|a|span|div|p|i|b|em|
 var noteLink = regexp.MustCompile(`(<a\s[^<>]*(?:footnote-ref|noteref)[^<>]*>)\s*([0-9]+|\*+)\s*</a>`)
 
 // chapter returns the text of a chapter. Its headings are below the title of the book.
-func (a *archive) chapter(name, title string) (string, error) {
+func (a *bookReader) chapter(name, title string) (string, error) {
 	raw, err := a.read(name)
 	if err != nil {
 		return "", err
 	}
-	if a.tags += bytes.Count(raw, []byte("<")); a.tags > maxTags {
-		return "", errTags
+	if a.tags += bytes.Count(raw, []byte("<")); a.tags > maxBookTags {
+		return "", errBookTags
 	}
 	page := emptyElement.ReplaceAll(raw, []byte("<$1$2></$1>"))
 	page = noteLink.ReplaceAll(page, []byte("$1<sup>$2</sup></a>"))

@@ -1,37 +1,18 @@
-package book_test
+package office_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"sidenote/retrieval/knowledge/extract"
-	"sidenote/retrieval/knowledge/extract/book"
 	"sidenote/retrieval/knowledge/extract/extracttest"
-	"sidenote/rewrite/goldentest"
+	"sidenote/retrieval/knowledge/extract/office"
 )
-
-// Files of several programs are read as people see them, see testdata/README.md.
-func TestFiles(t *testing.T) {
-	for _, name := range []string{"ebooklib", "pandoc"} {
-		file := filepath.Join("testdata", name+".epub")
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := book.Read(t.Context(), raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		goldentest.Text(t, file+".golden", fmt.Sprintf("name: %s\n\n%s", d.Name, d.Text))
-	}
-}
 
 // epub returns a book of chapters c0.xhtml, c1.xhtml …; more are further parts.
 func epub(more map[string]io.Reader, chapters ...string) []byte {
@@ -60,7 +41,7 @@ func (zeros) Read(p []byte) (int, error) {
 }
 
 // Damaged and malicious books fail with a reason, in bounded memory; what can be read of them is.
-func TestHostile(t *testing.T) {
+func TestHostileBooks(t *testing.T) {
 	bomb := func(n int64) io.Reader { return io.LimitReader(zeros{}, n) }
 	inner := epub(nil, "<p>inner")
 	for range 10 {
@@ -88,7 +69,7 @@ func TestHostile(t *testing.T) {
 		"protected":        {epub(map[string]io.Reader{"META-INF/encryption.xml": strings.NewReader(`<encryption><EncryptedData><CipherData><CipherReference URI="OPS/c0.xhtml"/></CipherData></EncryptedData></encryption>`)}, "\x00\x01"), "protected", ""},
 		"a protected font": {epub(map[string]io.Reader{"META-INF/encryption.xml": strings.NewReader(`<encryption><EncryptedData><CipherData><CipherReference URI="OPS/f.otf"/></CipherData></EncryptedData></encryption>`)}, "<p>One."), "", "One.\n"},
 	} {
-		d, err := book.Read(t.Context(), tc.raw)
+		d, err := office.Read(t.Context(), extract.EPUB, tc.raw)
 		if (err != nil) != (tc.broken != "") || err != nil && !strings.Contains(err.Error(), tc.broken) || !strings.HasPrefix(d.Text, tc.read) || tc.read == "" && d.Text != "" {
 			t.Errorf("%s: %v, text %.100q", name, err, d.Text)
 		}
@@ -99,15 +80,15 @@ func TestHostile(t *testing.T) {
 }
 
 // Reading stops with its context.
-func TestCancelled(t *testing.T) {
+func TestBookIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := book.Read(ctx, epub(nil, "<p>a")); !errors.Is(err, context.Canceled) {
+	if _, err := office.Read(ctx, extract.EPUB, epub(nil, "<p>a")); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
 
-func FuzzRead(f *testing.F) {
+func FuzzReadEPUB(f *testing.F) {
 	f.Add("<container/>", "<package/>", "<p>a")
 	f.Add("", `<package><metadata><title>a</title></metadata><manifest><item id="i" href="c0.xhtml" media-type="text/html"/></manifest><spine><itemref idref="i"/></spine></package>`, "<title/><h1>a</h1>")
 	f.Fuzz(func(t *testing.T, container, opf, chapter string) {
@@ -117,7 +98,7 @@ func FuzzRead(f *testing.F) {
 				more[name] = strings.NewReader(text)
 			}
 		}
-		if d, _ := book.Read(t.Context(), epub(more, chapter)); !utf8.ValidString(d.Text) || !utf8.ValidString(d.Name) || strings.ContainsAny(d.Text+d.Name, "\r\x00") {
+		if d, _ := office.Read(t.Context(), extract.EPUB, epub(more, chapter)); !utf8.ValidString(d.Text) || !utf8.ValidString(d.Name) || strings.ContainsAny(d.Text+d.Name, "\r\x00") {
 			t.Errorf("%+v", d)
 		}
 	})
