@@ -71,6 +71,15 @@ func (s Segments) Changed() Segments {
 	return nil
 }
 
+// MergedWithin reports whether merging the segments takes at most memory bytes; 0 is no limit.
+func (s Segments) MergedWithin(memory int64) bool {
+	texts, size := 0, 0
+	for _, one := range s {
+		texts, size = texts+one.Postings.Len(), size+one.size
+	}
+	return memory == 0 || mergeMemory(size, texts) <= memory
+}
+
 // fitting returns as many of the segments as fit into one, smallest first; nil if fewer than two
 // fit into the memory.
 func fitting(segments Segments, memory int64) Segments {

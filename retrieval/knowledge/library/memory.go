@@ -1,6 +1,8 @@
 package library
 
 import (
+	"context"
+
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/folder"
@@ -33,6 +35,21 @@ func lightFactor(f extract.Format) int64 {
 		return 1000
 	}
 	return 400
+}
+
+// inChild returns an Extractor that reads in a child process, which gets the grant but for the memory
+// of the documents that it returns.
+func inChild(child *folder.ChildReader, grant *folder.Grant) folder.Extractor {
+	return func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
+		text := max(leastText, (grant.Bytes-rawMemory)/4)
+		if format == extract.PDF { // it takes much before there is any text
+			text = leastText
+		}
+		memory := grant.Bytes - rawMemory - text
+		grant.Outside(memory)
+		defer grant.Outside(0)
+		return child.Extract(ctx, format, name, raw, memory, text)
+	}
 }
 
 // An estimate is the memory that some documents of one file take until they are written.

@@ -25,10 +25,12 @@ func (b *base) tidy() {
 		case <-ctx.Done():
 			return
 		}
-		deleted := b.deleted.Swap(false)
 		err := b.merge(ctx, func(s index.Segments) index.Segments { return s.ToMerge(b.state.mergeMemory()) })
-		if deleted && err == nil {
+		for err == nil && b.deleted.Swap(false) {
 			_, err = b.purge(ctx)
+		}
+		if errors.Is(err, folder.ErrNotEnoughMemory) || errors.Is(err, store.ErrReaders) {
+			return // the next change tries again
 		}
 		if damage := (*index.DamageError)(nil); errors.As(err, &damage) {
 			b.met(damage)
@@ -61,19 +63,21 @@ func (b *base) merge(ctx context.Context, choose func(index.Segments) index.Segm
 }
 
 // purge writes segments anew in which documents were deleted, and empties the log of the database,
-// so that their texts are in no file of the state folder. It returns the number of segments.
+// so that their texts are in no file of the state folder. It returns the number of segments. If that
+// fails, the next change tries again.
 func (b *base) purge(ctx context.Context) (segments int, err error) {
 	err = b.merge(ctx, func(s index.Segments) index.Segments {
 		changed := s.Changed()
-		if changed != nil {
-			segments++
-		}
+		segments += len(changed)
 		return changed
 	})
-	if err != nil {
-		return segments, err
+	if err == nil {
+		err = b.state.currentStore().EmptyLog(ctx)
 	}
-	return segments, b.state.currentStore().EmptyLog(ctx)
+	if err != nil {
+		b.deleted.Store(true)
+	}
+	return segments, err
 }
 
 // mergeOnce merges some segments and reports whether it did. The base may change meanwhile: a
@@ -89,10 +93,10 @@ func (b *base) mergeOnce(ctx context.Context, choose func(index.Segments) index.
 	if sources == nil {
 		return false, nil
 	}
-	grant, err := b.state.reader.deps.Memory.Take(ctx, memory, memory)
-	if errors.Is(err, folder.ErrNotEnoughMemory) {
-		return false, nil // the next change tries again
+	if !sources.MergedWithin(memory) {
+		return false, folder.ErrNotEnoughMemory
 	}
+	grant, err := b.state.reader.deps.Memory.Take(ctx, memory, memory)
 	if err != nil {
 		return false, err
 	}

@@ -41,7 +41,6 @@ func (l *Library) Purge(ctx context.Context, id string) (p Purged, err error) {
 		err = l.currentStore().Scrub(ctx)
 	}
 	if err != nil {
-		b.deleted.Store(true) // the next change tries again
 		return p, fmt.Errorf("purge knowledge %s: %w", id, err)
 	}
 	return p, nil

@@ -109,12 +109,21 @@ func checkDocuments(documents []chunk.Document) (checked []chunk.Document, err e
 func (l *Library) Delete(ctx context.Context, id string, ids ...string) error {
 	return l.change(ctx, id, func(b *base) error {
 		b.behind = true
-		if err := l.currentStore().Delete(ctx, id, ids...); err != nil {
+		if err := b.remove(ctx, ids...); err != nil {
 			return err
 		}
-		b.deleted.Store(true)
 		return b.settle(ctx)
 	})
+}
+
+// remove removes documents from the store. Their texts stay in segments until these are written anew,
+// see tidy.
+func (b *base) remove(ctx context.Context, ids ...string) error {
+	if err := b.state.currentStore().Delete(ctx, b.ID(), ids...); err != nil {
+		return err
+	}
+	b.deleted.Store(true)
+	return nil
 }
 
 // putAll writes documents and their segments to the store. If it is interrupted, documents in no

@@ -99,27 +99,24 @@ func fileMemory(limit *folder.MemoryLimit, reading int64) int64 {
 // readFile returns the documents of a file, as far as the granted memory suffices.
 func (b *base) readFile(ctx context.Context, f File, grant *folder.Grant, r *FileReport) ([]chunk.Document, error) {
 	deps := b.state.reader.deps
-	child, most := deps.ChildReader, grant.Bytes-rawMemory // the memory for a segment is free until then
-	documents, skip := folder.ReadBytes(ctx, f.Name, f.Raw, deps.PDF, func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
-		if child == nil && !deps.Memory.Limited() {
-			return folder.Extract(ctx, format, name, raw, deps.PDF)
-		}
-		if child == nil {
+	by := inChild(deps.ChildReader, grant)
+	switch {
+	case deps.ChildReader != nil:
+	case deps.Memory.Limited():
+		by = func(context.Context, extract.Format, string, []byte) ([]extract.Document, error) {
 			return nil, &folder.Failure{Kind: folder.SkipMemory, Reason: "no process can be started to read it in"}
 		}
-		text := max(leastText, most/4)
-		if format == extract.PDF { // it takes much before there is any text
-			text = leastText
+	default:
+		by = func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
+			return folder.Extract(ctx, format, name, raw, deps.PDF)
 		}
-		grant.Outside(most - text)
-		defer grant.Outside(0)
-		return child.Extract(ctx, format, name, raw, most-text, text)
-	})
+	}
+	documents, skip := folder.ReadBytes(ctx, f.Name, f.Raw, deps.PDF, by)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	r.Skip = skip
-	if memoryInParts(documents) > grant.Bytes-(fileMemory(deps.Memory, 0)-rawMemory) {
+	if most := grant.Bytes - (fileMemory(deps.Memory, 0) - rawMemory); memoryInParts(documents) > most {
 		r.Skip = folder.NoMemory(f.Name, fmt.Sprintf("its text takes more than the %d MB of memory that are free", most>>20))
 		return nil, nil
 	}
@@ -154,7 +151,7 @@ func (b *base) replaceFile(ctx context.Context, name string, documents []chunk.D
 	if r.Removed = len(gone); len(gone) == 0 {
 		return nil
 	}
-	return b.state.currentStore().Delete(ctx, b.ID(), gone...)
+	return b.remove(ctx, gone...)
 }
 
 // putPart writes those documents of a part of a file that are new or different.

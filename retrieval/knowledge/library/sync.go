@@ -199,12 +199,9 @@ func (s *syncing) removeRest(ctx context.Context) error {
 	slices.Sort(rest)
 	for ids := range slices.Chunk(rest, putDocuments) {
 		s.wrote, s.b.behind = true, true
-		if err := s.l.currentStore().Delete(ctx, s.b.ID(), ids...); err != nil {
+		if err := s.b.remove(ctx, ids...); err != nil {
 			return err
 		}
-	}
-	if len(rest) > 0 {
-		s.b.deleted.Store(true)
 	}
 	s.account.Report.Removed, s.account.Report.Gone = len(rest), rest
 	return s.forgetRest(ctx)
@@ -430,16 +427,7 @@ func (s *syncing) large(ctx context.Context, f *syncFile, last bool) error {
 		return err
 	}
 	defer grant.Release()
-	return s.inParts(ctx, f, func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
-		text := max(leastText, (grant.Bytes-rawMemory)/4)
-		if format == extract.PDF { // it takes much before there is any text
-			text = leastText
-		}
-		memory := grant.Bytes - rawMemory - text
-		grant.Outside(memory)
-		defer grant.Outside(0)
-		return apart.Extract(ctx, format, name, raw, memory, text)
-	}, grant.Bytes-free.Segment(), last)
+	return s.inParts(ctx, f, inChild(apart, grant), grant.Bytes-free.Segment(), last)
 }
 
 // reject skips a file for lack of memory. It is tried again each time.

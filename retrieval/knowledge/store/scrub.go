@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// errReaders means that the log could not be emptied because it is being read.
-var errReaders = errors.New("the log is being read")
+// ErrReaders means that the log could not be emptied because it is being read.
+var ErrReaders = errors.New("the log is being read")
 
 // Scrub writes the database anew without its free pages, which may hold texts that were deleted by
 // earlier releases, and empties its log. It needs as much free disk space as the database takes.
@@ -19,7 +19,8 @@ func (s *Store) Scrub(ctx context.Context) error {
 	}))
 }
 
-// EmptyLog moves the log into the database, so that what was deleted is in neither.
+// EmptyLog moves the log into the database, so that what was deleted is in neither. The error is
+// ErrReaders while others read the log.
 func (s *Store) EmptyLog(ctx context.Context) error {
 	return s.wrap("empty the log", s.onWriter(ctx, func(conn *sql.Conn) error { return s.emptyLog(ctx, conn) }))
 }
@@ -44,7 +45,7 @@ func (s *Store) emptyLog(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if busy != 0 {
-		return errReaders
+		return ErrReaders
 	}
 	return nil
 }
