@@ -93,8 +93,8 @@ func TestForgottenTextIsNowhere(t *testing.T) {
 			if len(holds(t, state, "quokka")) == 0 {
 				t.Fatal("the text was never there")
 			}
-			run("secret.md  removed; ", "forget", "notes", "secret.md")
-			run("secret.md  was not there any more; ", "forget", "notes", "secret.md")
+			run("secret.md  removed\n", "forget", "notes", "secret.md")
+			run("secret.md  was not there any more\n", "forget", "notes", "secret.md")
 			if files := holds(t, state, "quokka"); len(files) > 0 {
 				t.Errorf("while it runs, %q have the text", files)
 			}
@@ -118,11 +118,11 @@ func TestForgetOfAFile(t *testing.T) {
 	args := []string{"--knowledge", "kb=" + docs, "--state", state}
 	p := serve(t, append([]string{"--upstream", newRecorder(t).URL}, args...)...)
 	p.comes(t, "quokkaword", "pets.md")
-	p.asks(t, "POST", "/v1/knowledge/kb/forget", `{"document":"pets.md"}`, 409, "from_file")
-	p.asks(t, "POST", "/v1/knowledge/kb/forget", `{}`, 400, "document is missing")
+	p.asks(t, "POST", "/v1/knowledge/kb/forget", `{"documents":["pets.md"]}`, 409, "from_file")
+	p.asks(t, "POST", "/v1/knowledge/kb/forget", `{}`, 400, "documents lists 0 ids")
 	must(t, os.Remove(filepath.Join(docs, "pets.md")))
 	p.answers(t, "GET", "/v1/knowledge/kb/documents/pets.md", 404)
-	p.asks(t, "POST", "/v1/knowledge/kb/forget", `{"document":"pets.md"}`, 200, `"removed":false`, `"beyond":["backups`)
+	p.asks(t, "POST", "/v1/knowledge/kb/forget", `{"documents":["pets.md"]}`, 200, `"removed":[]`, `"beyond":["backups`)
 	if files := holds(t, state, "quokka"); len(files) > 0 {
 		t.Errorf("%q have the text", files)
 	}

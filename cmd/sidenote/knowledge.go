@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -255,45 +256,33 @@ type forgetCmd struct {
 
 // Help says what is reached.
 func (forgetCmd) Help() string {
-	return "Removes each document if it is still there, and writes the database and the index anew, so that no file of the state folder " +
-		"has its text. A document that comes from a file is refused: delete the file first. Kept bodies of requests are dropped, " +
-		"vectors that nothing uses too."
+	return "Removes the documents that are still there, and writes the database and the index anew, so that no file of the state " +
+		"folder has their texts. A document that comes from a file is refused: delete the file first. Kept bodies of requests are " +
+		"dropped, vectors that nothing uses too."
 }
 
-// Run forgets the documents one after the other.
+// Run forgets the documents.
 func (c *forgetCmd) Run(a *app) error {
 	return c.manage(a, true, func(at *client.Admin) error {
-		done := []admin.Forgotten{}
-		for _, doc := range c.Docs {
-			one, err := at.Forget(a.ctx, c.ID, doc)
-			if err != nil {
-				return err
-			}
-			done = append(done, one)
+		done, err := at.Forget(a.ctx, c.ID, c.Docs)
+		if err != nil {
+			return err
 		}
-		return c.print(a, done, func(w io.Writer) {
-			for _, d := range done {
-				printForgotten(w, d)
-			}
-		})
+		return c.print(a, done, func(w io.Writer) { printForgotten(w, done, c.Docs) })
 	})
 }
 
-func printForgotten(w io.Writer, d admin.Forgotten) {
-	was := "removed"
-	if !d.Removed {
-		was = "was not there any more"
+func printForgotten(w io.Writer, done admin.Forgotten, asked []string) {
+	for _, id := range asked {
+		was := "was not there any more"
+		if slices.Contains(done.Removed, id) {
+			was = "removed"
+		}
+		fmt.Fprintf(w, "%s  %s\n", terminal.Clean(id), was)
 	}
-	fmt.Fprintf(w, "%s  %s; %s written anew, %s removed, %s of requests dropped; the database was written anew\n", terminal.Clean(d.ID), was,
-		terminal.Plural(d.Segments, "part")+" of the index", terminal.Plural(d.Vectors, "vector"), bodies(d.Bodies))
-	fmt.Fprintf(w, "not reached: %s\n", strings.Join(d.Beyond, "; "))
-}
-
-func bodies(n int) string {
-	if n == 1 {
-		return "1 body"
-	}
-	return terminal.Thousands(n) + " bodies"
+	fmt.Fprintf(w, "written anew: the database, and %s of the index\n", terminal.Plural(done.Segments, "file"))
+	fmt.Fprintf(w, "dropped: %s, and %s of requests that were kept\n", terminal.Plural(done.Vectors, "unused vector"), terminal.Plural(done.Bodies, "text"))
+	fmt.Fprintf(w, "not reached: %s\n", strings.Join(done.Beyond, "; "))
 }
 
 type putCmd struct {

@@ -55,9 +55,9 @@ type Documents interface {
 	PutFile(ctx context.Context, base string, file NewFile) (WrittenFile, error)
 	// Remove removes a document.
 	Remove(ctx context.Context, base, id string) error
-	// Forget removes a document, if it is still there, and what is left of it and of other documents
-	// that were removed.
-	Forget(ctx context.Context, base, id string) (Forgotten, error)
+	// Forget removes documents, if they are still there, and what is left of them and of other
+	// documents that were removed.
+	Forget(ctx context.Context, base string, ids []string) (Forgotten, error)
 }
 
 // A Refusal is an error with its own status and code.
@@ -123,7 +123,7 @@ func (m management) endpoint(method, path string) (endpoint, bool) {
 	case "":
 		return byMethod(method, managed("GET", m.showBase), managed("DELETE", m.deleteBase)), true
 	case "forget":
-		return byMethod(method, managed("POST", m.forgetDocument)), true
+		return byMethod(method, managed("POST", m.forgetDocuments)), true
 	case "ingest":
 		return byMethod(method, managed("POST", m.ingest)), true
 	case "webhook":

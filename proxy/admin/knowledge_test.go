@@ -218,8 +218,8 @@ func TestKnowledgeIsGuarded(t *testing.T) {
 	}
 }
 
-func (*fakeManager) Forget(_ context.Context, base, id string) (admin.Forgotten, error) {
-	return admin.Forgotten{ID: id, Object: "knowledge.document.forgotten", Knowledge: base, Beyond: []string{}}, nil
+func (*fakeManager) Forget(_ context.Context, base string, ids []string) (admin.Forgotten, error) {
+	return admin.Forgotten{Object: "knowledge.documents.forgotten", Knowledge: base, Removed: ids, Beyond: []string{}}, nil
 }
 
 func (*fakeManager) WebhookSecret(base string) string {

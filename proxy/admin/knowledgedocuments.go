@@ -239,32 +239,34 @@ func (m management) deleteDocument(ctx context.Context, rc *fasthttp.RequestCtx)
 	return writeJSON(rc, fasthttp.StatusOK, deletion{m.document, "knowledge.document.deleted", true})
 }
 
-// Forgotten says what became of a document that is to be forgotten.
+// Forgotten says what became of documents that are to be forgotten.
 type Forgotten struct {
-	ID        string   `json:"id"`
-	Object    string   `json:"object"` // "knowledge.document.forgotten"
+	Object    string   `json:"object"` // "knowledge.documents.forgotten"
 	Knowledge string   `json:"kb_id"`
-	Removed   bool     `json:"removed"`  // whether it was still there
+	Removed   []string `json:"removed"`  // ids of those that were still there
 	Segments  int      `json:"segments"` // files of the index that were written anew
 	Vectors   int      `json:"vectors"`  // removed
 	Bodies    int      `json:"bodies"`   // of kept requests and answers, all of which were dropped
-	Beyond    []string `json:"beyond"`   // places that may have its text and cannot be reached
+	Beyond    []string `json:"beyond"`   // places that may have their texts and cannot be reached
 }
 
-// forgetDocument takes {"document": ID}.
-func (m management) forgetDocument(_ context.Context, rc *fasthttp.RequestCtx) error {
+// maxForgotten is the most documents of a request.
+const maxForgotten = 1000
+
+// forgetDocuments takes {"documents": [ID, …]}.
+func (m management) forgetDocuments(_ context.Context, rc *fasthttp.RequestCtx) error {
 	var r struct {
-		Document string `json:"document"`
+		Documents []string `json:"documents"`
 	}
-	if err := readObject(rc, "an object with the id of a document", &r); err != nil {
+	if err := readObject(rc, "an object with the ids of documents", &r); err != nil {
 		return err
 	}
-	if r.Document == "" {
-		return optionError("document", "document is missing: the id of the document to forget.")
+	if n := len(r.Documents); n == 0 || n > maxForgotten {
+		return optionError("documents", "documents lists %d ids; 1 to %d are forgotten at a time.", n, maxForgotten)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), forgetWait)
 	defer cancel()
-	done, err := m.Forget(ctx, m.base, r.Document)
+	done, err := m.Forget(ctx, m.base, r.Documents)
 	if err != nil {
 		return err
 	}

@@ -176,11 +176,11 @@ func (c *Admin) Base(ctx context.Context, id string) (b explain.Base, err error)
 	return b, c.Do(ctx, http.MethodGet, KnowledgePath(id)+"?report=full", nil, &b)
 }
 
-// Forget removes a document of a base with all that is left of it.
-func (c *Admin) Forget(ctx context.Context, base, document string) (done admin.Forgotten, err error) {
+// Forget removes documents of a base with all that is left of them.
+func (c *Admin) Forget(ctx context.Context, base string, documents []string) (done admin.Forgotten, err error) {
 	ctx, cancel := context.WithTimeout(ctx, forgetWait)
 	defer cancel()
-	return done, c.do(ctx, http.MethodPost, KnowledgePath(base, "forget"), map[string]string{"document": document}, &done)
+	return done, c.do(ctx, http.MethodPost, KnowledgePath(base, "forget"), map[string][]string{"documents": documents}, &done)
 }
 
 // List fetches all pages of a list, ordered by id.

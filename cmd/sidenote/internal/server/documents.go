@@ -15,6 +15,7 @@ import (
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/remote"
 	"sidenote/retrieval/knowledge/store"
+	"sidenote/rewrite"
 )
 
 // Documents lists the documents that a base currently serves.
@@ -186,17 +187,16 @@ func (m *manager) changeable(ctx context.Context, base string, put bool, ids ...
 	return known, nil
 }
 
-// Forget removes a document, if it is still there, with what is left of it in the state folder.
-func (m *manager) Forget(ctx context.Context, base, id string) (admin.Forgotten, error) {
-	done := admin.Forgotten{ID: id, Object: "knowledge.document.forgotten", Knowledge: base, Beyond: []string{
-		"backups and other copies of the state folder", "requests that upstreams and other services received",
-	}}
-	known, err := m.changeable(ctx, base, false, id)
+// Forget removes documents, if they are still there, with what is left of them in the state folder.
+func (m *manager) Forget(ctx context.Context, base string, ids []string) (admin.Forgotten, error) {
+	done := admin.Forgotten{Object: "knowledge.documents.forgotten", Knowledge: base, Removed: []string{}, Beyond: m.beyondForgetting()}
+	known, err := m.changeable(ctx, base, false, ids...)
 	if err != nil {
 		return done, err
 	}
-	if _, done.Removed = known[id]; done.Removed {
-		if err := m.state.library.Delete(ctx, base, id); err != nil {
+	if done.Removed = slices.AppendSeq(done.Removed, maps.Keys(known)); len(known) > 0 {
+		slices.Sort(done.Removed)
+		if err := m.state.library.Delete(ctx, base, done.Removed...); err != nil {
 			return done, m.refusal(base, err)
 		}
 	}
@@ -211,8 +211,16 @@ func (m *manager) Forget(ctx context.Context, base, id string) (admin.Forgotten,
 	if m.explained != nil {
 		done.Bodies = m.explained.DropBodies()
 	}
-	if m.cfg.Redis.URL.Value.Reveal() != "" {
-		done.Beyond = append(done.Beyond, "conversations that keep their sources in Redis, for a day")
-	}
 	return done, nil
+}
+
+// beyondForgetting lists where texts of documents may be that Forget does not reach.
+func (m *manager) beyondForgetting() []string {
+	list := []string{"backups and other copies of the state folder", "requests that upstreams and other services received"}
+	for _, p := range m.cfg.Policies {
+		if p.Sources.Repeat == string(rewrite.RepeatKeep) {
+			return append(list, "conversations, which keep their sources for a day (sources.repeat)")
+		}
+	}
+	return list
 }
