@@ -35,7 +35,12 @@ func (p *process) request(t *testing.T, method, path, body string) *http.Request
 // asks sends a request to the admin port, and checks the status and a part of the answer.
 func (p *process) asks(t *testing.T, method, path, body string, status int, want ...string) string {
 	t.Helper()
-	req := p.request(t, method, path, body)
+	return exchanged(t, p.request(t, method, path, body), status, want...)
+}
+
+// exchanged sends a request, and checks the status and a part of the answer.
+func exchanged(t *testing.T, req *http.Request, status int, want ...string) string {
+	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -46,11 +51,11 @@ func (p *process) asks(t *testing.T, method, path, body string, status int, want
 		t.Fatal(err)
 	}
 	if resp.StatusCode != status {
-		t.Errorf("%s %s: %d, want %d: %s", method, path, resp.StatusCode, status, got)
+		t.Errorf("%s %s: %d, want %d: %s", req.Method, req.URL.Path, resp.StatusCode, status, got)
 	}
 	for _, w := range want {
 		if !strings.Contains(string(got), w) {
-			t.Errorf("%s %s: no %s in %s", method, path, w, got)
+			t.Errorf("%s %s: no %s in %s", req.Method, req.URL.Path, w, got)
 		}
 	}
 	return string(got)

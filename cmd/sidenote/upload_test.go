@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"sidenote/retrieval/knowledge/extract/extracttest"
@@ -44,23 +43,7 @@ func (p *process) uploads(t *testing.T, base string, status int, parts []formPar
 	}
 	req := p.request(t, "POST", "/v1/knowledge/"+base+"/documents", body.String())
 	req.Header.Set("Content-Type", form.FormDataContentType())
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	got, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.StatusCode != status {
-		t.Errorf("%d, want %d: %s", resp.StatusCode, status, got)
-	}
-	for _, w := range want {
-		if !strings.Contains(string(got), w) {
-			t.Errorf("no %s in %s", w, got)
-		}
-	}
+	exchanged(t, req, status, want...)
 }
 
 // A file is uploaded over the admin port, read in a process of its own, and found at once; what is

@@ -222,15 +222,15 @@ func (r *xmlReader) close() {
 	r.open = r.open[:n-1]
 }
 
-// leaf writes an element without parts, of which there are up others around it.
-func (r *xmlReader) leaf(up int, e *xmlElement, text string) {
+// leaf writes an element without parts. depth is the number of elements around it; 0 is the root.
+func (r *xmlReader) leaf(depth int, e *xmlElement, text string) {
 	if strings.Contains(text, "</") { // HTML, as feeds have it
 		if page, err := wholePage(text); err == nil {
 			text = page
 		}
 	}
 	text = foldLines(text)
-	if up == 0 { // the root
+	if depth == 0 {
 		if text != "" {
 			r.out.WriteString(text + "\n")
 		}
@@ -245,11 +245,11 @@ func (r *xmlReader) leaf(up int, e *xmlElement, text string) {
 	}
 	switch {
 	case text != "" && fields != "":
-		r.line(up, e.label+" ("+fields+"): "+text)
+		r.line(depth, e.label+" ("+fields+"): "+text)
 	case text != "" || fields != "":
-		r.line(up, e.label+": "+text+fields)
+		r.line(depth, e.label+": "+text+fields)
 	case e.label != e.name:
-		r.line(up, e.label)
+		r.line(depth, e.label)
 	}
 }
 

@@ -96,7 +96,7 @@ type gitFetch struct {
 
 func (f *gitFetch) run(ctx context.Context) error {
 	commit, err := f.update(ctx, true)
-	if err != nil && ctx.Err() == nil && f.entries() > 0 { // a clone that cannot be continued is made anew
+	if packs, _ := f.packs(); err != nil && ctx.Err() == nil && packs > 0 { // a clone that cannot be continued is made anew
 		commit, err = f.update(ctx, false)
 	}
 	if err != nil {
@@ -119,27 +119,22 @@ func (f *gitFetch) run(ctx context.Context) error {
 	return f.m.prune(f.listed, f.r)
 }
 
-// entries counts the packs of the clone.
-func (f *gitFetch) entries() int {
-	packs, _ := filepath.Glob(filepath.Join(f.m.dir, gitFolder, "objects", "pack", "*.pack"))
-	return len(packs)
-}
-
-// packBytes returns the size of the packs of the clone.
-func (f *gitFetch) packBytes() (n int64) {
+// packs returns the number and the bytes of the packs of the clone.
+func (f *gitFetch) packs() (n int, bytes int64) {
 	packs, _ := filepath.Glob(filepath.Join(f.m.dir, gitFolder, "objects", "pack", "*.pack"))
 	for _, name := range packs {
 		if info, err := os.Stat(name); err == nil {
-			n += info.Size()
+			bytes += info.Size()
 		}
 	}
-	return n
+	return len(packs), bytes
 }
 
 // update brings the clone up to date and returns the commit; further says whether to continue the
 // clone that is there.
 func (f *gitFetch) update(ctx context.Context, further bool) (commit plumbing.Hash, err error) {
-	further = further && f.entries() > 0 && f.entries() <= maxPacks && f.packBytes() <= f.Limits.Bytes
+	packs, bytes := f.packs()
+	further = further && packs > 0 && packs <= maxPacks && bytes <= f.Limits.Bytes
 	f.open(gitFolder)
 	session, err := f.session(ctx)
 	if err != nil {

@@ -14,11 +14,11 @@ func TestOCRCommand(t *testing.T) {
 		"ocr":                     {"ocr"},
 		"bin/ocr -l  eng":         {"etc/bin/ocr", "-l", "eng"},
 		"[/bin/o c r, -l, 'a b']": {"/bin/o c r", "-l", "a b"},
-		"~/ocr":                   {"/home/me/ocr"},
+		"~/ocr":                   {"/h/ocr"},
 	} {
 		files := disk{"etc/c.yaml": "upstream: https://u.test\nknowledge: {a: {path: ./a, ocr: " + written + "}}\n"}
 		src := files.source("etc/c.yaml")
-		src.Env = env(map[string]string{"HOME": "/home/me"})
+		src.Env = env(map[string]string{"HOME": "/h"})
 		c, err := config.Load(src)
 		if err != nil {
 			t.Errorf("%s: %v", written, err)
