@@ -8,12 +8,14 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 
 	"github.com/bmatcuk/doublestar/v4"
 
 	"sidenote/retrieval/knowledge/chunk"
+	"sidenote/retrieval/knowledge/extract"
 )
 
 // A Folder describes what to read for a knowledge base.
@@ -94,6 +96,24 @@ func (f Folder) Origin() string {
 
 // Place returns what the folder is for people: the path, or for a mirror what it is a mirror of.
 func (f Folder) Place() string { return cmp.Or(f.Remote, f.Path) }
+
+// Wants reports whether a file is worth fetching from elsewhere, by its path: it is read, unless its
+// content forbids it, or has rules for others.
+func (f Folder) Wants(file string) bool {
+	if slices.Contains(ignoreFiles[:], path.Base(file)) {
+		return true
+	}
+	if matchAny(f.Exclude, file) || len(f.Include) > 0 && !matchAny(f.Include, file) {
+		return false
+	}
+	switch extract.Of(file) {
+	case extract.Unknown:
+		return path.Ext(file) == "" // it may be a script
+	case extract.Image:
+		return len(f.OCR) > 0
+	}
+	return true
+}
 
 // checkPatterns returns an error for an invalid pattern.
 func (f Folder) checkPatterns() error {

@@ -65,3 +65,19 @@ func TestIgnoreFiles(t *testing.T) {
 		})
 	}
 }
+
+// What is fetched from elsewhere is what may be read of it, and the rules for that.
+func TestFolderWants(t *testing.T) {
+	f := folder.Folder{Include: []string{"docs/**"}, Exclude: []string{"**/old/**"}}
+	for file, want := range map[string]bool{
+		"docs/a.md": true, "docs/b.pdf": true, "docs/run": true, "docs/film.mp4": false, "docs/a.png": false, "docs/.env": false,
+		"docs/old/a.md": false, "a.md": false, ".gitignore": true, "docs/.sidenoteignore": true,
+	} {
+		if got := f.Wants(file); got != want {
+			t.Errorf("%s: %t, want %t", file, got, want)
+		}
+	}
+	if f.OCR = []string{"ocr"}; !f.Wants("docs/a.png") {
+		t.Error("a picture is not wanted with OCR")
+	}
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"sidenote/proxy"
-	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/remote"
 )
@@ -275,25 +274,11 @@ func (c *Config) RemoteSource(name Name) (s RemoteSource, ok bool) {
 		s := k.S3
 		return RemoteSource{remote.S3{
 			Endpoint: string(s.Endpoint), Bucket: s.Bucket, Prefix: s.Prefix, Region: s.Region, AccessKey: s.access, SecretKey: s.secret, SessionToken: s.token,
-			Wanted: wantedFiles(k), Network: remote.Network{AllowPrivate: bool(s.AllowPrivate)}, Limits: remote.Limits{Bytes: int64(s.MaxBytes)},
+			Wanted:  folder.Folder{Include: Texts(k.Include), Exclude: Texts(k.Exclude), OCR: k.OCR}.Wants,
+			Network: remote.Network{AllowPrivate: bool(s.AllowPrivate)}, Limits: remote.Limits{Bytes: int64(s.MaxBytes)},
 		}, cmp.Or(s.Every, everyS3)}, true
 	}
 	return RemoteSource{}, false
-}
-
-// wantedFiles returns what reports whether a file of a bucket may be read, so that a film is not fetched to
-// be skipped.
-func wantedFiles(k Knowledge) func(file string) bool {
-	include, exclude := Texts(k.Include), Texts(k.Exclude)
-	matches := func(patterns []string, file string) bool {
-		return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := doublestar.Match(p, file); return ok })
-	}
-	return func(file string) bool {
-		if matches(exclude, file) || len(include) > 0 && !matches(include, file) {
-			return false
-		}
-		return extract.Of(file) != extract.Unknown || filepath.Ext(file) == "" || strings.HasPrefix(filepath.Base(file), ".")
-	}
 }
 
 // mirror completes the folder of a base that is fetched.
