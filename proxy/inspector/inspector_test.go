@@ -60,13 +60,20 @@ func serve(t testing.TB, data inspector.Data, change func(*admin.Handler)) strin
 	return address
 }
 
-// lastHour returns the overview of these requests.
+// lastHour returns the overview of these requests in the minute of the last one: a minute later, the
+// first ones would be missing.
 func lastHour(texts *explain.Ring, requests ...*report.Report) func() *explain.Overview {
-	o := explain.NewRecorder()
+	o, last := explain.NewRecorder(), time.Time{}
 	for _, of := range requests {
 		o.Record(of)
+		if of.Time.After(last) {
+			last = of.Time
+		}
 	}
-	return func() *explain.Overview { return o.View(time.Now(), texts) }
+	if last.IsZero() {
+		last = time.Now()
+	}
+	return func() *explain.Overview { return o.View(last, texts) }
 }
 
 func withTokens(token, readToken string) func(*admin.Handler) {
