@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,19 +47,26 @@ func TestPostgresIsReachedByTLS(t *testing.T) {
 		}
 		return name
 	}
-	refused := func(u *url.URL, tls, want string) {
+	refused := func(u *url.URL, tls string, want ...string) {
 		t.Helper()
-		start(t, noEnv, "knowledge", "init", "docs", "--config", config(u, tls)).ends(t, exitFailed, "", want)
+		c := start(t, noEnv, "knowledge", "init", "docs", "--config", config(u, tls))
+		c.ends(t, exitFailed, "", "")
+		if said := c.said.text.String(); !slices.ContainsFunc(want, func(w string) bool { return strings.Contains(said, w) }) {
+			t.Errorf("it said %s\nnone of %q", said, want)
+		}
 	}
 	plain, byHost := reached("require"), reached("verify-full")
 	byName := *byHost
 	byName.Host = "localhost:" + byHost.Port()
 
+	// In TLS 1.3 a server judges the client's certificate after the client's side of the handshake: where the
+	// client has written by then, the reset of the connection may overtake what the server says.
+	const reset = "connection reset by peer"
 	refused(plain, "", "SSL required")
 	refused(plain, ", tls: {ca: other-ca}", "certificate signed by unknown authority")
 	refused(&byName, ", tls: {ca: ca, cert: cert, key: key}", "certificate is valid for db.internal, not localhost")
-	refused(byHost, ", tls: {ca: ca}", "certificate required")
-	refused(byHost, ", tls: {ca: ca, cert: stranger-cert, key: stranger-key}", "unknown certificate authority")
+	refused(byHost, ", tls: {ca: ca}", "certificate required", reset)
+	refused(byHost, ", tls: {ca: ca, cert: stranger-cert, key: stranger-key}", "unknown certificate authority", reset)
 	done(t, "knowledge", "init", "docs", "--config", config(plain, ", tls: {ca: ca}"))
 	done(t, "ingest", "--config", config(&byName, ", tls: {ca: ca, cert: cert, key: key, server_name: db.internal}"))
 	if found := done(t, "search", "--config", config(byHost, ", tls: {ca: ca, cert: cert, key: key}"), "parental leave"); !strings.Contains(found, "leave.md") {
