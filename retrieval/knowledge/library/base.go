@@ -31,6 +31,8 @@ type base struct {
 
 	verdicts *index.Verdicts // on twins; nil until needed
 
+	listing *listing // of the last Sync; nil if it is not known to be true
+
 	behind bool            // something was written that the Content may lack
 	saved  map[string]bool // segments of the saved calibration; nil if unknown
 	since  time.Time       // when a follower began to wait for a complete state; zero if it is not waiting

@@ -113,3 +113,9 @@ var LightFactor = lightFactor
 
 // Compared returns how many pairs of documents of a base this process compared to find twins.
 func (l *Library) Compared(id string) int { return l.base(id).verdicts.Compared }
+
+// ForgetListing makes the next Sync of a base read from the store what the base has.
+func (l *Library) ForgetListing(base string) { l.base(base).listing = nil }
+
+// Listed reports whether the next Sync of a base can do without reading that.
+func (l *Library) Listed(base string) bool { return l.base(base).listing != nil }

@@ -31,7 +31,7 @@ func (s *syncing) compare(last *store.Walk) error {
 	for _, key := range last.Sources {
 		files[key] = true
 	}
-	for name := range s.known {
+	for name := range s.listed {
 		if key := store.SourceKey(name); there[key] || vanished(s.source.FS, name) {
 			files[key] = true
 		} else {

@@ -31,10 +31,10 @@ func (s *syncing) readRemarks(ctx context.Context) error {
 func (s *syncing) asNoted(f *syncFile) bool {
 	r, noted := s.remarks[f.name]
 	if !noted {
-		return len(s.known[f.name]) > 0
+		return s.listed[f.name].documents > 0
 	}
 	return r.Size == f.size && r.Modified.Equal(f.modified) && r.Mark == f.changed && bytes.Equal(r.Reader, f.as.prefix()) &&
-		r.Documents == len(s.known[f.name]) && json.Valid([]byte(r.Text))
+		r.Documents == s.listed[f.name].documents && json.Valid([]byte(r.Text))
 }
 
 // recall restores a file's state from a remark; the zero Remark changes nothing.

@@ -1,13 +1,13 @@
 package library
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,8 +25,11 @@ const (
 	syncFiles = 256
 	syncBytes = 8 << 20
 	// settled is how old a file's time must be to identify its version: two versions written
-	// within one tick of the file system's clock have the same time.
-	settled = 2 * time.Second
+	// within one tick of the file system's clock have the same time. Some count in steps of two seconds.
+	settled     = 2 * time.Second
+	settledFine = 100 * time.Millisecond // by a clock that is read ten times as often at least
+	// touchDocuments is how many documents get other times in a transaction.
+	touchDocuments = 32_768
 )
 
 // Sync makes a base hold what is in a folder, and creates the base if it does not exist. The base
@@ -80,7 +83,7 @@ func (l *Library) syncSource(ctx context.Context, source *folder.Source, f folde
 	err = l.change(ctx, f.ID, func(b *base) error {
 		s := &syncing{
 			l: l, b: b, source: source, folder: f, rules: rules, whole: whole,
-			known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{},
+			ids: map[string]store.Known{}, seen: map[string]bool{}, kept: map[string]bool{}, next: map[string]listed{},
 		}
 		s.writer.Emit, s.writer.Memory = b.putSegment(ctx), l.segmentMemory()
 		if err := s.run(ctx, progress); err != nil {
@@ -107,15 +110,22 @@ type syncing struct {
 	anew    bool   // the base holds documents of another folder or read by other rules
 	whole   bool   // see checkGone
 
-	known   map[string][]store.Known // by source
-	ids     map[string]store.Known   // all
-	remarks map[string]store.Remark  // by source
-	seen    map[string]bool          // ids of documents in the files
-	names   map[string]bool          // names of the files
-	times   map[string]string        // see retrieval.FileTimes
-	sources []uint64                 // keys of the files that have documents
+	listed  map[string]listed       // what the base had, by source
+	remarks map[string]store.Remark // by source
+	seen    map[string]bool         // ids of documents in the files that were read
+	kept    map[string]bool         // the sources whose documents stay as they are
+	names   map[string]bool         // names of the files
+	times   map[string]string       // see retrieval.FileTimes
+	sources []uint64                // keys of the files that have documents
+	touched []store.Known           // see touch
+	next    map[string]listed       // what the base will have
+	moved   bool                    // a document came from another file than before
 	writer  index.Writer
 	wrote   bool
+
+	partly bool // ids has only documents of files that have changed, see hold
+	mu     sync.Mutex
+	ids    map[string]store.Known // what the base had; guarded by mu while files are read
 }
 
 func (s *syncing) run(ctx context.Context, progress func(folder.Progress)) error {
@@ -134,14 +144,8 @@ func (s *syncing) run(ctx context.Context, progress func(folder.Progress)) error
 		s.names[name] = true
 	}
 	s.times = s.source.Times(files)
-	for k, err := range s.l.currentStore().Known(ctx, s.b.ID()) {
-		if err != nil {
-			return err
-		}
-		s.ids[k.ID] = k
-		if k.Source != "" {
-			s.known[k.Source] = append(s.known[k.Source], k)
-		}
+	if err := s.list(ctx, was); err != nil {
+		return err
 	}
 	if err := s.readRemarks(ctx); err != nil {
 		return err
@@ -158,7 +162,11 @@ func (s *syncing) run(ctx context.Context, progress func(folder.Progress)) error
 			s.keepBelow(skip.Path)
 		}
 	}
-	if err := s.files(ctx, files); err != nil {
+	looked, err := s.lookAll(ctx, files)
+	if err != nil {
+		return err
+	}
+	if err := s.files(ctx, looked); err != nil {
 		return err
 	}
 	if err := s.removeRest(ctx); err != nil {
@@ -173,15 +181,15 @@ func (s *syncing) keep(file string) {
 	if s.anew {
 		return
 	}
-	for _, k := range s.known[file] {
-		s.seen[k.ID] = true
+	if l := s.listed[file]; l.documents > 0 {
+		s.kept[file], s.next[file] = true, l
 		s.sources = append(s.sources, store.SourceKey(file))
 	}
 }
 
 // keepBelow keeps the documents of a file or folder that cannot be read.
 func (s *syncing) keepBelow(name string) {
-	for file := range s.known {
+	for file := range s.listed {
 		if file == name || strings.HasPrefix(file, name+"/") {
 			s.keep(file)
 		}
@@ -192,7 +200,7 @@ func (s *syncing) keepBelow(name string) {
 func (s *syncing) removeRest(ctx context.Context) error {
 	var rest []string
 	for id, k := range s.ids {
-		if k.Source != "" && !s.seen[id] {
+		if k.Source != "" && !s.seen[id] && !s.kept[k.Source] {
 			rest = append(rest, id)
 		}
 	}
@@ -220,7 +228,7 @@ func (s *syncing) flush(ctx context.Context) error {
 // forget releases what is not needed once everything is written: refreshing the base needs the
 // memory.
 func (s *syncing) forget() {
-	s.known, s.ids, s.remarks, s.seen, s.names, s.times, s.sources, s.writer = nil, nil, nil, nil, nil, nil, nil, index.Writer{}
+	s.listed, s.ids, s.remarks, s.seen, s.kept, s.names, s.times, s.sources, s.writer = nil, nil, nil, nil, nil, nil, nil, nil, index.Writer{}
 	s.l.reader.deps.Memory.Return()
 }
 
@@ -243,10 +251,14 @@ func (s *syncing) finish(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.touch(ctx); err != nil {
+		return err
+	}
 	base, err := s.l.Stored(ctx, s.b.ID())
 	if err != nil {
 		return err
 	}
+	s.keepListing(base)
 	r := &s.account.Report
 	r.Chunks, r.Bytes = base.Chunks, int(base.Bytes)
 	if c := s.b.Content(); c != nil {
@@ -277,14 +289,15 @@ type syncFile struct {
 	same      []store.Known    // documents that have not changed
 	documents []store.Document // new or changed ones
 	written   int              // documents of both kinds that were written before, see inParts
+	held      int              // documents that the base has of it
 	chunks    int
 	bytes     int
 }
 
 // files reads the files in batches that fit into memory.
-func (s *syncing) files(ctx context.Context, names []string) error {
+func (s *syncing) files(ctx context.Context, files []*syncFile) error {
 	if s.l.reader.deps.Memory.Limited() {
-		return s.filesWithin(ctx, names)
+		return s.filesWithin(ctx, files)
 	}
 	var batch []*syncFile
 	bytes := int64(0)
@@ -296,24 +309,36 @@ func (s *syncing) files(ctx context.Context, names []string) error {
 		batch, bytes = nil, 0
 		return err
 	}
-	for i, name := range names {
-		f := s.look(name)
-		if !f.unchanged && f.size > partBytes && s.source.Format(name).HoldsMany() {
+	for i, f := range files {
+		files[i] = nil
+		if !f.unchanged && f.size > partBytes && s.source.Format(f.name).HoldsMany() {
 			if err := flush(false); err != nil {
 				return err
 			}
-			if err := s.inParts(ctx, f, s.extractor(f), 0, i+1 == len(names)); err != nil {
+			if err := s.inParts(ctx, f, s.extractor(f), 0, i+1 == len(files)); err != nil {
 				return err
 			}
 			continue
 		}
 		if batch, bytes = append(batch, f), bytes+f.size; len(batch) == syncFiles || bytes >= syncBytes {
-			if err := flush(i+1 == len(names)); err != nil {
+			if err := flush(i+1 == len(files)); err != nil {
 				return err
 			}
 		}
 	}
 	return flush(true)
+}
+
+// lookAll looks at all files.
+func (s *syncing) lookAll(ctx context.Context, names []string) ([]*syncFile, error) {
+	files := make([]*syncFile, len(names))
+	for i, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		files[i] = s.look(name)
+	}
+	return files, s.holdChanged(ctx, files)
 }
 
 // look determines whether a file must be read.
@@ -328,17 +353,23 @@ func (s *syncing) look(name string) *syncFile {
 		return f // reading it reports the error
 	}
 	f.size, f.modified, f.changed = v.Size, v.Modified, v.Mark
-	if time.Since(f.modified) < settled {
+	if time.Since(f.modified) < settles(f.modified) {
 		f.modified = time.Time{}
 	}
-	f.unchanged = !s.anew && !f.modified.IsZero() && s.asNoted(f) && !slices.ContainsFunc(s.known[name], func(k store.Known) bool {
-		return k.Size != f.size || !k.Modified.Equal(f.modified) || k.Mark != f.changed || !bytes.HasPrefix(k.Hash[:], f.as.prefix())
-	})
+	f.unchanged = !s.anew && !f.modified.IsZero() && s.asNoted(f) && s.listed[name].is(f)
 	if f.unchanged {
 		f.read = true
 		f.recall(s.remarks[name])
 	}
 	return f
+}
+
+// settles returns how old a time of a file must be to identify its version.
+func settles(modified time.Time) time.Duration {
+	if coarse := modified.Nanosecond()%int(10*time.Millisecond) == 0; coarse {
+		return settled
+	}
+	return settledFine
 }
 
 // apart reports whether a file must be extracted in a child process.
@@ -352,7 +383,7 @@ func (s *syncing) apart(f *syncFile) bool {
 
 // filesWithin is files with limited memory: small files in batches that surely fit, and each of
 // the others by itself in a child process that may crash without harm.
-func (s *syncing) filesWithin(ctx context.Context, names []string) error {
+func (s *syncing) filesWithin(ctx context.Context, files []*syncFile) error {
 	var batch []*syncFile
 	memory := int64(0)
 	flush := func(last bool) error {
@@ -360,20 +391,20 @@ func (s *syncing) filesWithin(ctx context.Context, names []string) error {
 		batch, memory = nil, 0
 		return err
 	}
-	for i, name := range names {
-		f := s.look(name)
+	for i, f := range files {
+		files[i] = nil
 		if s.apart(f) {
 			if err := flush(false); err != nil {
 				return err
 			}
-			if err := s.large(ctx, f, i+1 == len(names)); err != nil {
+			if err := s.large(ctx, f, i+1 == len(files)); err != nil {
 				return err
 			}
 			continue
 		}
 		takes := int64(0)
 		if !f.unchanged {
-			takes = lightFactor(s.source.Format(name)) * f.size
+			takes = lightFactor(s.source.Format(f.name)) * f.size
 		}
 		if len(batch) == syncFiles || memory+takes > s.l.reader.deps.Memory.Free()/2 {
 			if err := flush(false); err != nil {
@@ -452,6 +483,9 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 			documents, skip := s.source.ReadBy(gctx, f.name, s.l.reader.deps.PDF, s.extractor(f))
 			f.read = len(documents) > 0 || skip == nil
 			f.skip = skip
+			if err := s.hold(gctx, documents); err != nil {
+				return err
+			}
 			for _, d := range documents {
 				s.cut(f, d)
 			}
@@ -518,7 +552,7 @@ func (s *syncing) cutOne(f *syncFile, d chunk.Document) syncDocument {
 	out := syncDocument{bytes: len(d.Text)}
 	d, out.notes = s.rules.Apply(f.name, d, s.times[f.name])
 	hash := f.as.hash(d.Digest())
-	known, ok := s.ids[d.ID]
+	known, ok := s.held(d.ID)
 	copy(known.Hash[knowledge.ReaderBytes:], f.as.rules[:]) // other rules may give the same attributes
 	if ok && known.Source == f.name && known.Hash == hash {
 		out.same = &known
@@ -560,7 +594,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 	for _, f := range batch {
 		switch {
 		case f.unchanged:
-			s.account.Report.Unchanged += len(s.known[f.name])
+			s.account.Report.Unchanged += s.listed[f.name].documents
 			s.keep(f.name)
 		case f.unread() && len(f.documents)+len(f.same)+f.written == 0:
 			s.keep(f.name)
@@ -568,6 +602,9 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 		documents, touched = s.collect(f, documents, touched)
 		s.account.Note(f.notes...)
 		s.account.File(f.chunks, f.bytes, f.skip, f.read)
+		if f.held > 0 {
+			s.next[f.name] = f.listed()
+		}
 	}
 	if err := s.noteRemarks(ctx, batch); err != nil {
 		return err
@@ -578,23 +615,28 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 // collect appends the documents of a file to those that are written or touched.
 func (s *syncing) collect(f *syncFile, documents []store.Document, touched []store.Known) ([]store.Document, []store.Known) {
 	s.account.Report.Unchanged += len(f.same)
+	f.held += len(f.same)
 	for _, k := range f.same {
 		s.seen[k.ID] = true
-		s.sources = append(s.sources, store.SourceKey(f.name))
-		if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) || old.Mark != k.Mark || old.Hash != k.Hash {
+		if old := s.ids[k.ID]; differs(old, k) {
 			touched = append(touched, k)
 		}
 	}
 	for _, d := range f.documents {
-		if s.seen[d.ID] {
+		if s.taken(d.ID) {
 			s.account.Skip(folder.Duplicate(d.ID))
 			continue
 		}
 		s.seen[d.ID] = true
-		if _, known := s.ids[d.ID]; !known {
+		old, known := s.held(d.ID)
+		if !known {
 			s.account.Report.Added++
 		}
+		s.moved = s.moved || known && old.Source != f.name
 		documents = append(documents, d)
+		f.held++
+	}
+	if f.held > 0 {
 		s.sources = append(s.sources, store.SourceKey(f.name))
 	}
 	return documents, touched
@@ -602,8 +644,8 @@ func (s *syncing) collect(f *syncFile, documents []store.Document, touched []sto
 
 // put writes documents, and the times of others.
 func (s *syncing) put(ctx context.Context, documents []store.Document, touched []store.Known, last bool) error {
-	if len(touched) > 0 {
-		if err := s.l.currentStore().Touch(ctx, s.b.ID(), touched); err != nil {
+	if s.touched = append(s.touched, touched...); len(s.touched) >= touchDocuments {
+		if err := s.touch(ctx); err != nil {
 			return err
 		}
 	}

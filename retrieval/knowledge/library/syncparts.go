@@ -80,6 +80,9 @@ func partsOf(documents []chunk.Document) iter.Seq[[]chunk.Document] {
 
 // cutPart cuts documents of a file in parallel.
 func (s *syncing) cutPart(ctx context.Context, f *syncFile, part []chunk.Document) error {
+	if err := s.hold(ctx, part); err != nil {
+		return err
+	}
 	cut := make([]syncDocument, len(part))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"time"
@@ -85,35 +86,58 @@ func (s *reads) Known(ctx context.Context, base string) iter.Seq2[Known, error] 
 	}
 }
 
-func (s *reads) scanEntry(r *sql.Rows) (e Entry, err error) {
-	e, attributes, err := s.scanRow(r)
-	if err == nil {
-		e.Attributes, err = chunk.DecodeAttributes(attributes)
+// KnownOf returns the documents of a base that come from one of these sources, or ErrNotFound without
+// the base. It reads the rows of all documents in the store, in the order of the file.
+func (s *reads) KnownOf(ctx context.Context, base string, sources []string) (known []Known, err error) {
+	list, err := json.Marshal(sources)
+	if err != nil {
+		return nil, err
 	}
+	err = s.readBase(ctx, "look for documents of", base, func(tx *sql.Tx, b baseRow) error {
+		known, err = query(ctx, tx, s.scanKnown, selectColumns+"FROM document d NOT INDEXED "+
+			"WHERE d.base = ? AND d.source IN (SELECT value FROM json_each(?))", b.row, string(list))
+		return err
+	})
+	return known, err
+}
+
+func (s *reads) scanEntry(r *sql.Rows) (e Entry, err error) {
+	stored, err := s.scanStored(r)
+	if err != nil {
+		return e, err
+	}
+	e = Entry{Row: stored.number, Document: *stored.Document, ChunkCount: stored.chunks, Bytes: stored.bytes}
+	e.Attributes, err = chunk.DecodeAttributes(stored.attributes)
 	return e, err
 }
 
-// scanRow reads a document; its attributes stay encoded.
-func (s *reads) scanRow(r *sql.Rows) (e Entry, attributes string, err error) {
-	var base, crc, modified int64
+// A storedRow is a document's row as it is stored.
+type storedRow struct {
+	row
+	number int64
+}
+
+// scanStored reads a document; its attributes stay encoded.
+func (s *reads) scanStored(r *sql.Rows) (storedRow, error) {
+	e := storedRow{row: row{Document: &Document{}}}
+	var base, crc int64
 	var hash, sum sql.RawBytes
-	err = r.Scan(&e.Row, &base, &e.ID, &e.Name, &e.Kind, &e.Source, &e.Size, &modified, &e.Mark, &hash, &attributes, &sum, &e.ChunkCount, &e.Bytes, &crc)
+	err := r.Scan(&e.number, &base, &e.ID, &e.Name, &e.Kind, &e.Source, &e.Size, &e.modified, &e.Mark, &hash, &e.attributes, &sum, &e.chunks, &e.bytes, &crc)
 	if err != nil {
-		return e, "", err
+		return e, err
 	}
 	copy(e.Hash[:], hash)
 	copy(e.Sum[:], sum)
-	e.Modified = timeOf(modified)
-	check := row{Document: &e.Document, attributes: attributes, modified: modified, chunks: e.ChunkCount, bytes: e.Bytes}
-	if check.checksum(e.Row, base) != crc {
-		return e, "", s.mismatch("document", e.Row)
+	e.Modified = timeOf(e.modified)
+	if e.checksum(e.number, base) != crc {
+		return e, s.mismatch("document", e.number)
 	}
-	return e, attributes, nil
+	return e, nil
 }
 
 func (s *reads) scanKnown(r *sql.Rows) (Known, error) {
-	e, _, err := s.scanRow(r)
-	return Known{Row: e.Row, ID: e.ID, Source: e.Source, Size: e.Size, Modified: e.Modified, Mark: e.Mark, Hash: e.Hash}, err
+	e, err := s.scanStored(r)
+	return Known{Row: e.number, ID: e.ID, Source: e.Source, Size: e.Size, Modified: e.Modified, Mark: e.Mark, Hash: e.Hash}, err
 }
 
 func (s *reads) scanFound(r *sql.Rows) (f found, err error) {

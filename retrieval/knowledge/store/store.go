@@ -218,7 +218,7 @@ func (s *database) prepare(ctx context.Context) (err error) {
 		return s.classify(err)
 	}
 	s.prepared = map[string]*sql.Stmt{}
-	for _, query := range []string{findQuery, touchQuery, updateTimes, removeQuery, insertDocument, insertChunk, updateBase, bumpVersion, logChange} {
+	for _, query := range []string{findQuery, updateTimes, updateHash, removeQuery, insertDocument, insertChunk, updateBase, bumpVersion, logChange} {
 		if s.prepared[query], err = s.writer.PrepareContext(ctx, query); err != nil {
 			return s.classify(err)
 		}

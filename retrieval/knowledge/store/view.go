@@ -12,8 +12,8 @@ import (
 
 const (
 	listDocuments = "FROM json_each(?) j CROSS JOIN document d ON d.row = j.value "
-	touchQuery    = selectDocument + "WHERE d.row = ? AND d.base = ?"
-	updateTimes   = "UPDATE document SET size = ?, modified = ?, mark = ?, hash = ?, crc = ? WHERE row = ?"
+	updateTimes   = "UPDATE document SET size = ?, modified = ?, mark = ?, crc = ? WHERE row = ?"
+	updateHash    = "UPDATE document SET hash = ? WHERE row = ?"
 )
 
 // A View is the state of a base at one moment, with what is needed to search its segments.
@@ -130,8 +130,8 @@ func (s *reads) Entries(ctx context.Context, base string, rows []int64) (list []
 // changed.
 func (s *Store) Touch(ctx context.Context, base string, known []Known) error {
 	return s.writeBase(ctx, "note times for", base, func(c *change, b *baseRow) error {
-		for _, k := range known {
-			if err := errors.Join(ctx.Err(), c.touch(b.row, k)); err != nil {
+		for part := range slices.Chunk(known, pageDocuments) {
+			if err := errors.Join(ctx.Err(), c.touch(b.row, part)); err != nil {
 				return err
 			}
 		}
@@ -139,28 +139,36 @@ func (s *Store) Touch(ctx context.Context, base string, known []Known) error {
 	})
 }
 
-func (c *change) touch(base int64, k Known) error {
-	rows, err := c.prepared(touchQuery).QueryContext(c.ctx, k.Row, base)
+func (c *change) touch(base int64, part []Known) error {
+	byRow, numbers := make(map[int64]Known, len(part)), make([]int64, len(part))
+	for i, k := range part {
+		byRow[k.Row], numbers[i] = k, k.Row
+	}
+	list, err := json.Marshal(numbers)
 	if err != nil {
 		return err
 	}
-	list, err := collect(rows, c.s.scanEntry)
-	if err != nil || len(list) == 0 {
-		return err
-	}
-	e := &list[0]
-	if e.Hash != k.Hash {
-		c.stamp(e.Row)
-	}
-	e.Size, e.Modified, e.Mark, e.Hash = k.Size, k.Modified, k.Mark, k.Hash
-	r, err := rowOf(&e.Document)
+	rows, err := query(c.ctx, c.tx, c.s.scanStored, selectColumns+listDocuments+"WHERE d.base = ?", string(list), base)
 	if err != nil {
 		return err
 	}
-	r.chunks, r.bytes = e.ChunkCount, e.Bytes
-	c.s.step("touch document")
-	_, err = c.prepared(updateTimes).ExecContext(c.ctx, r.Size, r.modified, r.Mark, r.Hash[:], r.checksum(k.Row, base), k.Row)
-	return err
+	for _, r := range rows {
+		k := byRow[r.number]
+		moved := r.Hash != k.Hash
+		r.Size, r.modified, r.Mark, r.Hash = k.Size, nanoseconds(k.Modified), k.Mark, k.Hash
+		c.s.step("touch document")
+		if _, err := c.prepared(updateTimes).ExecContext(c.ctx, r.Size, r.modified, r.Mark, r.checksum(r.number, base), r.number); err != nil {
+			return err
+		}
+		if !moved {
+			continue
+		}
+		c.stamp(r.number)
+		if _, err := c.prepared(updateHash).ExecContext(c.ctx, r.Hash[:], r.number); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nanoseconds returns a time as it is stored.
