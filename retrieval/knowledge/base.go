@@ -139,6 +139,8 @@ type Deps struct {
 	Version string
 	// PDF reads PDF files; if nil, they are skipped as unsupported.
 	PDF *pdf.Reader
+	// Workers is how many documents a library cuts at the same time; 0 means one for each processor.
+	Workers int
 	// Memory limits the memory in which a library reads documents; nil means no limit.
 	Memory *folder.MemoryLimit
 	// ChildReader extracts large files for a library in a child process, if Memory is limited.
@@ -147,6 +149,9 @@ type Deps struct {
 	// concurrently.
 	Progress func(folder.Progress)
 }
+
+// Parallel returns how many documents a library cuts at the same time.
+func (d Deps) Parallel() int { return cmp.Or(d.Workers, runtime.GOMAXPROCS(0)) }
 
 // hitTexts reads the texts of hits, in the contents that were searched.
 type hitTexts struct {

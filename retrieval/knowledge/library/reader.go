@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -76,7 +75,7 @@ func (r reader) stale(others []store.Stamp) (sum chunk.Sum) {
 func (r reader) cutAll(ctx context.Context, base string, documents []chunk.Document) ([]store.Document, error) {
 	out := make([]store.Document, len(documents))
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(r.deps.Parallel())
 	for i, d := range documents {
 		g.Go(func() error {
 			cut, err := r.deps.Cut(base, d)

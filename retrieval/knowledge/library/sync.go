@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -471,7 +470,7 @@ func (f *syncFile) reject(reason string) {
 // read reads and cuts those files of a batch that have changed.
 func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(s.l.reader.deps.Parallel())
 	for _, f := range batch {
 		if f.unchanged {
 			continue

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"runtime"
 
 	"golang.org/x/sync/errgroup"
 
@@ -85,7 +84,7 @@ func (s *syncing) cutPart(ctx context.Context, f *syncFile, part []chunk.Documen
 	}
 	cut := make([]syncDocument, len(part))
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(s.l.reader.deps.Parallel())
 	const run = 16 // documents of a goroutine
 	for start := 0; start < len(part); start += run {
 		g.Go(func() error {

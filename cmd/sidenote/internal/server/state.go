@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -47,6 +48,7 @@ func (s *stateFolder) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	deps.Workers = (runtime.GOMAXPROCS(0) + 1) / 2 // the others are for requests
 	if s.library, err = library.New(ctx, state.Path, deps, options); err != nil {
 		return err
 	}
