@@ -33,7 +33,7 @@ func (x *exchange) reserveKind(kind budget.Kind, of Demand, cheaper func(budget.
 	if !terms.Limited() {
 		return nil
 	}
-	r := SpendRequest{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: true, Route: x.target.Route, Body: x.metered, Row: x.row, Tier: x.tier}
+	r := SpendRequest{Tenant: x.policy.Tenant, Key: x.report.Key, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: true, Route: x.target.Route, Body: x.metered, Row: x.row, Tier: x.tier}
 	s, rung, err := ReserveCall(x.life, x.server.budgets, terms, r, of, cheaper)
 	if err != nil {
 		return budgetError(x.life, err)
@@ -168,6 +168,7 @@ func checkBudgets(tenants map[string]*tenant.Policy, budgets *budget.Meter) erro
 // A SpendRequest describes a request whose tenant has limits.
 type SpendRequest struct {
 	Tenant string
+	Key    string      // name of the API key; "" if it has none
 	ID     string      // of the request; unique
 	Round  int         // index of the upstream call; only the first, 0, counts as a request of the client
 	Counts bool        // count this call as the client's request, as the earlier calls did no work
@@ -222,14 +223,14 @@ func ReserveCall(ctx context.Context, m *budget.Meter, terms *budget.Terms, r Sp
 		}
 	}
 	s.later = r.Round > 0 && !r.Counts
-	call := budget.MeteredCall{Tenant: r.Tenant, ID: r.ID + ":" + strconv.Itoa(r.Round+1), Kind: kindOf(r.Route), Estimate: s.estimate(r.Body, of)}
+	call := budget.MeteredCall{Tenant: r.Tenant, ID: r.ID + ":" + strconv.Itoa(r.Round+1), Kind: kindOf(r.Route), Estimate: s.estimate(r.Body, of), Model: r.Row, Key: r.Key}
 	if r.Kind != "" {
 		call.Kind = r.Kind
 	}
 	hold, rung, err := m.Reserve(ctx, terms, call, func(rung budget.Rung, call *budget.MeteredCall) bool {
 		of, ok := cheaper(rung)
 		if ok && of.Body != nil {
-			r.Body, call.Kind = of.Body, kindOf(r.Route)
+			r.Body, call.Kind, call.Model = of.Body, kindOf(r.Route), of.Row
 			s.prices, err = terms.PricesOf(of.Body.ModelName(), of.Row)
 			ok = err == nil
 		}
@@ -306,7 +307,7 @@ func (s *spending) Estimate() budget.Amount { return s.hold.Estimate() }
 // which must be complete otherwise.
 func (s *spending) Settle(r *report.Report) {
 	r.Budget.Charged = s.hold.Estimate() // if the rest panics
-	defer func() { s.hold.Settle(r.Budget.Charged) }()
+	defer func() { s.hold.SettleModel(r.Budget.Charged, r.Model()) }()
 	r.Budget.Charged = s.charge(r)
 }
 

@@ -345,7 +345,7 @@ func (x *exchange) useHelpers(p *rewrite.Policy, req *chat.Request) {
 		return
 	}
 	of := PlanRequest{
-		Tenant: x.policy.Tenant, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: &x.policy.Budget,
+		Tenant: x.policy.Tenant, Key: x.report.Key, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: &x.policy.Budget,
 		Path: helperPath(x.target.Route, transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI(), p.Planner.Model)), Credentials: credentials(&x.request),
 	}
 	if p.Mode != rewrite.Shadow { // a shadow request has reserved its budget already

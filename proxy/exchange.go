@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -411,7 +412,19 @@ func (a *account) charge() {
 	if a.before.Counted() {
 		r.Budget.Charged.Requests = 0
 	}
-	a.server.budgets.Add(r.Tenant, kind, r.Budget.Charged)
+	a.server.budgets.Add(budget.MeteredCall{Tenant: r.Tenant, Kind: kind, Model: a.billedModel(kind, model), Key: r.Key}, r.Budget.Charged)
+}
+
+// billedModel returns the row of the model table for a bill: that of the request, or of a model
+// that a stage or an answer to an unread request names; "" if none is known.
+func (a *account) billedModel(kind budget.Kind, name string) string {
+	if row := a.report.Model(); row != "" && kind != budget.Stage {
+		return row
+	}
+	if name = cmp.Or(name, a.report.Answered.Model); name == "" {
+		return ""
+	}
+	return a.server.setup.Load().rewriter.Models.Model(name).Row
 }
 
 // ours lists Sidenote's own header lines, which are removed from upstream answers. It is

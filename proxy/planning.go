@@ -76,6 +76,7 @@ type Planners struct {
 // A PlanRequest describes the request to plan, rerank or grade for.
 type PlanRequest struct {
 	Tenant   string
+	Key      string // name of the caller's API key; "" if it has none
 	ID       string // unique
 	Upstream string // upstream of the request
 	Model    string // model that the request names
@@ -246,6 +247,7 @@ type bill struct {
 	of      *PlanRequest
 	kind    budget.Kind
 	counter retrieval.Counter
+	row     string       // of the model table
 	hold    *budget.Hold // nil if no tokens are limited
 	prices  budget.Prices
 
@@ -261,7 +263,7 @@ var errPlanPanic = errors.New("panic")
 // skipping the planner. Rerankers and graders are always skipped. before is how many calls of this
 // kind were reserved for the request.
 func (p *Planners) reserve(ctx context.Context, of *PlanRequest, kind budget.Kind, before int, name string, m model.Model, prompts ...services.Prompt) (*bill, error) {
-	b := &bill{all: p, of: of, kind: kind, counter: m.Counter}
+	b := &bill{all: p, of: of, kind: kind, counter: m.Counter, row: m.Row}
 	for _, prompt := range prompts {
 		n, _ := m.Counter.Count(prompt.Text)
 		b.parts = append(b.parts, part{prompt: int64(n) + overhead, longest: int64(prompt.Output), err: errPlanPanic})
@@ -295,7 +297,7 @@ func (p *Planners) reserve(ctx context.Context, of *PlanRequest, kind budget.Kin
 	if before > 0 { // a settled ID must not be reserved again
 		id += strconv.Itoa(before + 1)
 	}
-	call := budget.MeteredCall{Tenant: of.Tenant, ID: id, Kind: kind, Estimate: with}
+	call := budget.MeteredCall{Tenant: of.Tenant, ID: id, Kind: kind, Estimate: with, Model: m.Row, Key: of.Key}
 	hold, on, err := p.Meter.Reserve(ctx, &terms, call, func(_ budget.Rung, c *budget.MeteredCall) bool { c.Estimate = budget.Amount{}; return true })
 	switch {
 	case err == nil && on == rung:
@@ -338,7 +340,7 @@ func (b *bill) settle() {
 	case b.hold != nil:
 		b.hold.Settle(sum)
 	case b.of.Terms != nil:
-		b.all.Meter.Add(b.of.Tenant, b.kind, sum)
+		b.all.Meter.Add(budget.MeteredCall{Tenant: b.of.Tenant, Kind: b.kind, Model: b.row, Key: b.of.Key}, sum)
 	}
 }
 

@@ -154,7 +154,7 @@ func (x *exchange) reserveLater(kind budget.Kind, of Demand) error {
 	if x.metered == nil || !x.policy.Budget.Limited() {
 		return nil
 	}
-	r := SpendRequest{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: !x.before.Counted(), Route: x.target.Route, Body: x.metered, Row: x.row}
+	r := SpendRequest{Tenant: x.policy.Tenant, Key: x.report.Key, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: !x.before.Counted(), Route: x.target.Route, Body: x.metered, Row: x.row}
 	s, _, err := ReserveCall(x.life, x.server.budgets, &x.policy.Budget, r, of, asItIs)
 	if err != nil {
 		return budgetError(x.life, err)

@@ -119,7 +119,7 @@ func openJournal(dir string, accounts map[string]*account, o opening) (_ *journa
 			err = errors.Join(err, j.lock.Close())
 		}
 	}()
-	if err := lockFile(j.lock); err != nil {
+	if err := LockFile(j.lock); err != nil {
 		return nil, err
 	}
 	old, err := j.read(o.notice)

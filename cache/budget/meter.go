@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -23,6 +24,11 @@ type MeterObserver interface {
 	Settled(tenant string, kind Kind, actual Amount)
 }
 
+// A Biller receives the amounts of all calls, for bills. Settled must not block.
+type Biller interface {
+	Settled(call MeteredCall, actual Amount)
+}
+
 // A Meter reserves and settles budgets for the calls of one server. It is safe for concurrent use.
 type Meter struct {
 	ledger  Ledger
@@ -33,6 +39,9 @@ type Meter struct {
 	// Charges receives the amounts of calls without a reservation; nil: they are in no ledger. It
 	// must be set before the first call.
 	Charges *Charges
+	// Biller receives the amounts of all calls; it may be nil. It must be set before the first
+	// call.
+	Biller Biller
 
 	mu   sync.Mutex
 	last *Hold // last of the list of open Holds
@@ -55,6 +64,9 @@ type MeteredCall struct {
 	ID       string // "request:attempt"; unique
 	Kind     Kind
 	Estimate Amount // the most that it may use
+
+	Model string // row of the model table, for bills; "" if it is not known
+	Key   string // name of the caller's API key, for bills; "" if it has none
 }
 
 // A Hold is a granted reservation. Settle ends it; a Hold that nobody settles is charged its
@@ -165,19 +177,32 @@ func (h *Hold) Settle(actual Amount) {
 		return
 	}
 	m.settler.Settle(Settlement{Ticket: h.ticket, Actual: actual})
-	m.watch.Settled(h.call.Tenant, h.call.Kind, actual)
+	m.settled(h.call, actual)
 }
 
-// Add charges a call without a reservation, whose tenant has no relevant limits. It does nothing
-// if m is nil.
-func (m *Meter) Add(tenant string, kind Kind, actual Amount) {
+// SettleModel is Settle for a call whose model was not known when it was reserved.
+func (h *Hold) SettleModel(actual Amount, model string) {
+	h.call.Model = cmp.Or(h.call.Model, model)
+	h.Settle(actual)
+}
+
+// Add charges a call without a reservation, whose tenant has no relevant limits. ID and Estimate
+// of the call do not matter. It does nothing if m is nil.
+func (m *Meter) Add(c MeteredCall, actual Amount) {
 	if m == nil || actual == (Amount{}) {
 		return
 	}
 	if m.Charges != nil {
-		m.Charges.Add(tenant, kind, actual)
+		m.Charges.Add(c.Tenant, c.Kind, actual)
 	}
-	m.watch.Settled(tenant, kind, actual)
+	m.settled(c, actual)
+}
+
+func (m *Meter) settled(c MeteredCall, actual Amount) {
+	m.watch.Settled(c.Tenant, c.Kind, actual)
+	if m.Biller != nil {
+		m.Biller.Settled(c, actual)
+	}
 }
 
 // forget removes h from the list; it returns false if it was removed before.

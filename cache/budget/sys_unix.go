@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile locks an open file without waiting, or returns ErrInUse. The system releases the lock
+// LockFile locks an open file without waiting, or returns ErrInUse. The system releases the lock
 // when the process ends.
-func lockFile(f *os.File) error {
+func LockFile(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return ErrInUse

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile locks an open file without waiting, or returns ErrInUse. The system releases the lock
+// LockFile locks an open file without waiting, or returns ErrInUse. The system releases the lock
 // when the process ends.
-func lockFile(f *os.File) error {
+func LockFile(f *os.File) error {
 	const how = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, &windows.Overlapped{})
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {

@@ -137,11 +137,11 @@ func (c *Charges) Add(tenant string, kind Kind, a Amount) {
 	key := chargeKey{tenant, kind}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting[key] = c.waiting[key].plus(a)
+	c.waiting[key] = c.waiting[key].Plus(a)
 }
 
-// plus adds two amounts, up to the maximum of a settlement.
-func (a Amount) plus(b Amount) Amount {
+// Plus adds two amounts, up to the maximum of a settlement.
+func (a Amount) Plus(b Amount) Amount {
 	x, y := a.units(), b.units()
 	for u := range x {
 		x[u] = min(x[u]+y[u], MaxAmount)

@@ -35,9 +35,9 @@ func script(parts ...string) *goredis.Script {
 // probeScript writes, as the scripts of the ledger do, but to a short-lived key.
 var probeScript = goredis.NewScript(`return redis.call('SET', KEYS[1], '1', 'PX', '1000')`)
 
-// ledgerCommands are the permissions that a ledger needs in addition to those of a Store.
+// ledgerCommands are the permissions that a ledger and a Usage need in addition to those of a Store.
 const ledgerCommands = "+eval +evalsha +time +info +pexpire +hget +hmget +hset +hdel +hexists +hlen " +
-	"+zadd +zrem +zrange +zrangebyscore +zremrangebyrank +zscore +zcard"
+	"+hincrby +hgetall +zadd +zrem +zrange +zrangebyscore +zremrangebyrank +zscore +zcard"
 
 // LedgerOptions configure a Ledger.
 type LedgerOptions struct {

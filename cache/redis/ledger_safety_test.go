@@ -56,7 +56,7 @@ func TestUnsafeRedisWithoutLimits(t *testing.T) {
 func TestRightsOfALedger(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes")
 	const all = "+getrange +set +eval +evalsha +time +pexpire +hget +hmget +hset +hdel +hexists +hlen " +
-		"+zadd +zrem +zrange +zrangebyscore +zremrangebyrank +zscore +zcard"
+		"+hincrby +hgetall +zadd +zrem +zrange +zrangebyscore +zremrangebyrank +zscore +zcard"
 	user := append([]string{"ACL", "SETUSER", "bob", "on", ">" + canary, "~sidenote:*"}, strings.Fields(all)...)
 	if got := server.Do(user...); got != "OK" {
 		t.Fatal(got)

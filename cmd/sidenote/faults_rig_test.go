@@ -82,7 +82,7 @@ type rig struct {
 
 	mu   sync.Mutex
 	seen []glimpse
-	base usage
+	base resources
 }
 
 // bare returns a rig without Sidenote, whose Redis holds what a replica has cached. The arguments

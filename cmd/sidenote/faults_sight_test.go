@@ -219,15 +219,15 @@ func (r *rig) unnoticed(l lost) {
 	}
 }
 
-// usage is the memory, connections and goroutines of the process.
-type usage struct {
+// resources are the memory, connections and goroutines of the process.
+type resources struct {
 	goroutines int   // but for servers' idle ones and those of the network between
 	files      int   // but for those of connections to Redis
 	bytes      int64 // in use of what was allocated under a cache, as far as sampled
 }
 
-func (r *rig) usage() usage {
-	var u usage
+func (r *rig) usage() resources {
+	var u resources
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	for stack := range bytes.SplitSeq(stacks, []byte("\n\n")) {

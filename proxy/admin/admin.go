@@ -17,6 +17,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
+	"sidenote/cache/usage"
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/panics"
@@ -47,6 +48,7 @@ type Handler struct {
 	Overview  *explain.Recorder  // counts of the last hour; nil disables that endpoint
 	Tools     *tools.Box         // runs tools; nil disables those endpoints
 	Usage     budget.Reporter    // usage of tenants; nil disables that endpoint
+	Months    usage.Reader       // usage of tenants by month; nil: it is not told
 	Modes     *tenant.Switch     // lowers the modes of tenants; nil disables that endpoint
 	Reload    Reload             // reloads the configuration; nil disables that endpoint
 	Inspector Inspector          // pages for people; nil disables them
@@ -142,7 +144,7 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 		e, ok = tooling{h}.endpoint(string(ctx.Path()))
 	}
 	if !ok && h.Usage != nil {
-		e, ok = usage{h.Usage, h.Tenants, h.Overview}.endpoint(string(ctx.Path()))
+		e, ok = usageEndpoints{h.Usage, h.Months, h.Tenants, h.Overview}.endpoint(string(ctx.Path()))
 	}
 	if err := h.admit(ctx, e, ok); err != nil {
 		refuse(ctx, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
+	"sidenote/cache/usage"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/tenant"
 )
@@ -101,24 +102,28 @@ func usageOf(tenant string, u budget.Usage) Usage {
 // ledgerWait is the timeout for a ledger; one in Redis has a shorter timeout of its own.
 const ledgerWait = 10 * time.Second
 
-// A usage serves the usage endpoints.
-type usage struct {
+// usageEndpoints serve the usage endpoints.
+type usageEndpoints struct {
 	ledger   budget.Reporter
+	months   usage.Reader // may be nil
 	tenants  *tenant.Directory
 	overview *explain.Recorder // may be nil
 }
 
 // endpoint returns the endpoint at a path.
-func (u usage) endpoint(path string) (endpoint, bool) {
+func (u usageEndpoints) endpoint(path string) (endpoint, bool) {
 	if path == UsagePath {
-		return endpoint{method: "GET", handle: u.list}, true
+		return endpoint{method: "GET", handle: u.either(u.list, u.listMonth)}, true
 	}
 	rest, ok := strings.CutPrefix(path, tenantsPath)
 	tenant, ok2 := strings.CutSuffix(rest, usageSuffix)
-	return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return u.one(ctx, tenant) }}, ok && ok2 && tenant != ""
+	return endpoint{method: "GET", handle: u.either(
+		func(ctx *fasthttp.RequestCtx) error { return u.one(ctx, tenant) },
+		func(ctx *fasthttp.RequestCtx, m usage.Month) error { return u.oneMonth(ctx, m, tenant) },
+	)}, ok && ok2 && tenant != ""
 }
 
-func (u usage) one(ctx *fasthttp.RequestCtx, tenant string) error {
+func (u usageEndpoints) one(ctx *fasthttp.RequestCtx, tenant string) error {
 	p := u.tenants.ByName(tenant)
 	if p == nil {
 		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("There is no tenant %q.", tenant))
@@ -133,12 +138,12 @@ func (u usage) one(ctx *fasthttp.RequestCtx, tenant string) error {
 
 // of asks the ledger. It does not pass on the request's context, which is reused, because the
 // ledger's client may read the context after it has answered.
-func (u usage) of(p *tenant.Policy, prompts []explain.PromptUse) (Usage, error) {
+func (u usageEndpoints) of(p *tenant.Policy, prompts []explain.PromptUse) (Usage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), ledgerWait)
 	defer cancel()
 	used, err := u.ledger.Usage(ctx, p.Tenant, p.Budget.Limits)
 	if err != nil {
-		return Usage{}, &Refusal{Status: fasthttp.StatusServiceUnavailable, Code: "ledger_unavailable", Message: "Usage of tenants cannot be read; try again.", Err: err}
+		return Usage{}, usageUnread(err)
 	}
 	out := usageOf(p.Tenant, used)
 	for i := range prompts {
@@ -149,7 +154,11 @@ func (u usage) of(p *tenant.Policy, prompts []explain.PromptUse) (Usage, error) 
 	return out, nil
 }
 
-func (u usage) prompts() []explain.PromptUse {
+func usageUnread(err error) error {
+	return &Refusal{Status: fasthttp.StatusServiceUnavailable, Code: "ledger_unavailable", Message: "Usage of tenants cannot be read; try again.", Err: err}
+}
+
+func (u usageEndpoints) prompts() []explain.PromptUse {
 	if u.overview == nil {
 		return nil
 	}
@@ -157,7 +166,7 @@ func (u usage) prompts() []explain.PromptUse {
 }
 
 // list answers with a page of all tenants by name.
-func (u usage) list(ctx *fasthttp.RequestCtx) error {
+func (u usageEndpoints) list(ctx *fasthttp.RequestCtx) error {
 	var all []*tenant.Policy
 	for _, p := range u.tenants.Policies() {
 		all = append(all, p)

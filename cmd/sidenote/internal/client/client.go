@@ -185,16 +185,19 @@ func (c *Admin) Forget(ctx context.Context, base string, documents []string) (do
 
 // List fetches all pages of a list, ordered by id.
 func List[T any](ctx context.Context, c *Admin, path string) ([]T, error) {
-	out := []T{}
-	for query := "?order=asc&limit=100"; ; {
+	out, first := []T{}, "?"
+	if strings.Contains(path, "?") {
+		first = "&"
+	}
+	for query := "order=asc&limit=100"; ; {
 		var p admin.List[T]
-		if err := c.Do(ctx, http.MethodGet, path+query, nil, &p); err != nil {
+		if err := c.Do(ctx, http.MethodGet, path+first+query, nil, &p); err != nil {
 			return nil, err
 		}
 		out = append(out, p.Data...)
 		if !p.HasMore || p.LastID == nil {
 			return out, nil
 		}
-		query = "?order=asc&limit=100&after=" + url.QueryEscape(*p.LastID)
+		query = "order=asc&limit=100&after=" + url.QueryEscape(*p.LastID)
 	}
 }

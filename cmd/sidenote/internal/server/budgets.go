@@ -8,6 +8,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/cache/redis"
+	"sidenote/cache/usage"
 	"sidenote/cmd/sidenote/internal/config"
 )
 
@@ -17,13 +18,19 @@ type budgets struct {
 	reporter budget.Reporter
 	queue    *budget.Queue
 	charges  *budget.Charges // of tenants without limits
-	file     *budget.File    // nil unless kept in the state folder
+	bills    *usage.Counter
+	months   *usage.File // nil unless kept in the state folder
+	log      func(slog.Level, string)
+	file     *budget.File // nil unless kept in the state folder
 	running  func() *config.Config
 	db       *redis.DB // nil unless kept in Redis
 }
 
 // budgetsFolder is the subfolder of the state folder that holds the usage of tenants.
 const budgetsFolder = "budgets"
+
+// usageFolder is the subfolder of the state folder that holds what was used in each month.
+const usageFolder = "usage"
 
 // limitedOnRedis reports whether budgets are counted in Redis and some tenant has limits.
 func limitedOnRedis(cfg *config.Config) bool {
@@ -62,7 +69,7 @@ func meanwhile(cfg *config.Config) string {
 // Redis fails and recovers.
 func openBudgets(running func() *config.Config, changed func(string, bool), keep bool, m Monitor, tasks *Tasks) (*budgets, error) {
 	cfg := running()
-	b, watch := &budgets{running: running}, m.Metrics.NewBudgets()
+	b, watch := &budgets{running: running, log: m.Log}, m.Metrics.NewBudgets()
 	options := budget.QueueOptions{Lost: watch.Lost}
 	db, err := openBudgetsRedis(cfg, changed, m)
 	if err != nil {
@@ -84,6 +91,9 @@ func openBudgets(running func() *config.Config, changed func(string, bool), keep
 		return nil, err
 	}
 	b.meter.Charges = b.charges
+	if err := b.openBills(keep, m); err != nil {
+		return nil, err
+	}
 	m.Metrics.Watch("budget_leases_open", "Unsettled reservations of this process.", nil, false, func() float64 { return float64(b.meter.Open()) })
 	tasks.Start(b.meter.Run)
 	return b, nil
@@ -155,6 +165,34 @@ func (b *budgets) openLocal(keep bool, m Monitor, options budget.QueueOptions, w
 	return nil
 }
 
+// openBills opens the counts of each month, in Redis if budgets are counted there, else in the
+// state folder. Without either, or if another process has opened the folder, they end with this
+// process.
+func (b *budgets) openBills(keep bool, m Monitor) error {
+	cfg, store := b.running(), usage.Store(usage.NewMemory())
+	switch {
+	case b.db != nil:
+		store = b.db.Usage()
+	case keep && cfg.State.Path != config.StateMemory && !cfg.State.Follow:
+		file, err := usage.NewFile(filepath.Join(cfg.State.Path, usageFolder), func(line string) { m.Log(slog.LevelWarn, line) })
+		switch {
+		case err == nil:
+			store, b.months = file, file
+		case !errors.Is(err, budget.ErrInUse):
+			return err
+		}
+	}
+	line := ""
+	b.bills = usage.NewCounter(store, usage.CounterOptions{Changed: func(err error) {
+		if err != nil {
+			line = "usage: it cannot be written and waits in memory: " + err.Error()
+		}
+		m.Changed(line, err != nil)
+	}})
+	b.meter.Biller = b.bills
+	return nil
+}
+
 // line describes the problem of the ledger in the state folder and what tenants with limits get.
 func (b *budgets) line(trouble error) string {
 	if trouble == nil {
@@ -184,11 +222,18 @@ func (b *budgets) close() error {
 	defer cancel()
 	b.charges.Close(ctx)
 	b.queue.Close(ctx)
-	switch {
-	case b.db != nil:
-		return b.db.Close()
-	case b.file != nil:
-		return b.file.Close()
+	if err := b.bills.Close(ctx); err != nil {
+		b.log(slog.LevelWarn, "usage of the last requests is lost: "+err.Error())
 	}
-	return nil
+	var errs []error
+	if b.db != nil {
+		errs = append(errs, b.db.Close())
+	}
+	if b.file != nil {
+		errs = append(errs, b.file.Close())
+	}
+	if b.months != nil {
+		errs = append(errs, b.months.Close())
+	}
+	return errors.Join(errs...)
 }

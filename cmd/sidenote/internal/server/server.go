@@ -311,7 +311,7 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 	}
 	if e.budgets != nil {
-		h.Usage = e.budgets.reporter
+		h.Usage, h.Months = e.budgets.reporter, e.budgets.bills
 	}
 	documents, _ := h.Manager.(inspector.Documents) // nil without a state folder
 	h.Inspector = inspector.New(inspector.Data{
