@@ -25,6 +25,15 @@ const page = "../../CONFIG.md"
 // go test ./cmd/sidenote/internal/config -run Page -update writes it.
 func TestPageIsUpToDate(t *testing.T) { goldentest.Text(t, page, config.Page()) }
 
+// The published schema is up to date, too; the same command writes it.
+func TestSchemaPageIsUpToDate(t *testing.T) {
+	text, err := config.JSONSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	goldentest.Text(t, "../../../../deploy/sidenote.schema.json", string(text))
+}
+
 // property returns the schema of a key such as "policies.NAME.overrides[].models".
 func property(doc map[string]any, key string) map[string]any {
 	at := doc
