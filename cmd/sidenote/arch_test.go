@@ -53,6 +53,7 @@ var onlyIn = map[string][]string{
 	"github.com/fsnotify/":                 {"retrieval/knowledge/folder"},
 	"github.com/go-git/":                   {"retrieval/knowledge/remote"},
 	"github.com/minio/":                    {"retrieval/knowledge/remote"},
+	"github.com/spdx/":                     {"cmd/sidenote-sbom"},
 	"github.com/temoto/":                   {"retrieval/knowledge/remote"},
 	"modernc.org/sqlite":                   {"retrieval/knowledge/store"},
 	"github.com/klippa-app/":               {"retrieval/knowledge/extract/pdf"},
