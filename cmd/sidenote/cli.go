@@ -66,6 +66,9 @@ type cli struct {
 	Models    modelsCmd    `cmd:"" help:"Show how tokens of models are counted."`
 	Version   versionCmd   `cmd:"" help:"Show version, commit and encodings."`
 
+	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
+	Man        manCmd        `cmd:"" help:"Print or write the man pages."`
+
 	Help        helpFlag    `short:"h" help:"Show help."`
 	ShowVersion versionFlag `name:"version" help:"Show version, commit and encodings."`
 }
