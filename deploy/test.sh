@@ -63,6 +63,8 @@ need() {
 need redis-server redis-server "for tests of the cache that replicas share"
 need chromium chromium "for tests of the inspector's pages"
 
+need zsh zsh "for tests of completions"
+need fish fish "for tests of completions"
 need git git "for tests of knowledge from git repositories"
 need pgbouncer pgbouncer "for tests of Postgres behind a pooler"
 
@@ -88,6 +90,10 @@ if [ -n "$all" ]; then
   go test -vet=off -run 'DoesNotAllocate|AllocatesLittle' ./rewrite/tokens ./cmd/sidenote/internal/server
   # It crashes now and then on the thousand goroutines of these, in virtual time.
   go test -vet=off -short -run Fleet ./retrieval/engine
+  # The program compiles for other systems.
+  for target in windows/amd64 darwin/arm64; do
+    CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} go build -o /dev/null ./cmd/sidenote
+  done
 fi
 
 # What only computes is built without the race detector, as it is most of what such a run takes:

@@ -193,7 +193,7 @@ func parses(t *testing.T, s step) {
 
 // Every flag that a page names belongs to a command or a script.
 func TestPagesFlags(t *testing.T) {
-	known := map[string]bool{"--no-install": true, "--build": true, "--help": true}
+	known := map[string]bool{"--no-install": true, "--verify": true, "--build": true, "--help": true}
 	p, err := kong.New(&cli{}, kong.NoDefaultHelp())
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -314,6 +315,38 @@ func TestPagesWireIsTrue(t *testing.T) {
 			if r.head == "failure" && !w.stages[r.code] || r.head == "reason" && !w.reasons[r.code] || r.head == "outcome" && !w.outcomes[r.code] {
 				t.Errorf("%s: there is no %s %s", name, r.head, r.code)
 			}
+		}
+	}
+}
+
+// UPGRADES.md names the present version of each format.
+func TestUpgradesNameFormats(t *testing.T) {
+	_, prose := readPage(t, "deploy/UPGRADES.md")
+	steps, err := filepath.Glob(filepath.Join(root, "retrieval/knowledge/store/schema/*.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(file, pattern string) string {
+		source, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(pattern).FindSubmatch(source)
+		if found == nil {
+			t.Fatalf("%s has no %s", file, pattern)
+		}
+		return string(found[1])
+	}
+	for _, row := range []string{
+		fmt.Sprintf("`knowledge.db` in the state folder | schema %d |", len(steps)),
+		"the state folder | segment " + number("retrieval/knowledge/index/image.go", `fileFormat += (\d+)`) + " |",
+		"`budgets` in the state folder | journal " + number("cache/budget/journal.go", `sidenote budget (\d+)`) + " |",
+		"`" + number("cache/redis/ledger.go", `":(budget\d+):`) + "`",
+		"`" + number("cache/redis/usage.go", `":(usage\d+):`) + "`",
+		"| Postgres | schema " + number("retrieval/postgres/schema.go", `const version = (\d+)`) + " |",
+	} {
+		if !strings.Contains(prose, row) {
+			t.Errorf("the page lacks %q", row)
 		}
 	}
 }

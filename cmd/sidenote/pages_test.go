@@ -22,6 +22,7 @@ import (
 var pages = []string{
 	"README.md", "cmd/sidenote/README.md", "cmd/sidenote/CONFIG.md", "proxy/README.md", "rewrite/README.md", "retrieval/README.md",
 	"cache/README.md", "deploy/README.md", "deploy/CONTRIBUTING.md", "deploy/MACHINES.md",
+	"deploy/UPGRADES.md", "deploy/CHANGELOG.md",
 }
 
 const root = "../.."
