@@ -49,6 +49,9 @@ func TestManPagesAreComplete(t *testing.T) {
 		commands++
 		name := strings.Join(path, "-")
 		text := page(name)
+		if !strings.Contains(text, "\n.SH SYNOPSIS\n.B "+strings.Join(path, " ")+" ") {
+			t.Errorf("%s.1 does not begin its synopsis with the command", name)
+		}
 		for _, f := range n.Flags {
 			if !strings.Contains(text, "--"+f.Name) {
 				t.Errorf("%s.1 lacks --%s", name, f.Name)

@@ -43,13 +43,16 @@ func page(app *kong.Application, n *kong.Node, name, version string) []byte {
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(name), escape(strings.TrimSuffix(summary, ".")))
 	usage := n.Summary()
 	if n.Parent == nil {
-		usage += app.Name + " <command> [flags]"
+		usage = "<command> [flags]"
 	}
-	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", escape(strings.TrimSpace(usage)))
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s %s\n", app.Name, escape(usage))
 	if text := cmp.Or(n.Detail, description, summary); text != "" {
 		b.WriteString(".SH DESCRIPTION\n")
-		for _, paragraph := range strings.Split(text, "\n\n") {
-			fmt.Fprintf(&b, ".PP\n%s\n", lines(paragraph))
+		for i, paragraph := range strings.Split(text, "\n\n") {
+			if i > 0 {
+				b.WriteString(".PP\n")
+			}
+			fmt.Fprintln(&b, lines(paragraph))
 		}
 	}
 	commands(&b, n, name)
