@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
@@ -43,7 +44,7 @@ func (f adminFlags) client(a *app) (*client.Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	token := cfg.Admin.Token.Value.Reveal()
+	token := cfg.AdminToken(time.Now()).Reveal()
 	who := store.Writer(cfg.State.Path)
 	switch {
 	case cfg.Admin.Listen == config.Off:

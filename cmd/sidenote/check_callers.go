@@ -29,6 +29,34 @@ func listeners(cfg *config.Config) []listenerReport {
 	return slices.DeleteFunc(all, func(l listenerReport) bool { return l.Address == config.Off })
 }
 
+// A tokenReport is a token of admin.tokens.
+type tokenReport struct {
+	Name      string   `json:"name"`
+	Scope     string   `json:"scope"`
+	Knowledge []string `json:"knowledge,omitempty"` // absent: all bases
+	Expires   string   `json:"expires,omitempty"`   // its last day
+}
+
+func tokenReports(cfg *config.Config) (all []tokenReport) {
+	for _, t := range cfg.Admin.Tokens {
+		last, _ := t.Expires.MarshalText()
+		all = append(all, tokenReport{string(t.Name), t.Scope, config.Texts(t.Knowledge), string(last)})
+	}
+	return all
+}
+
+// String describes the token on one line.
+func (t tokenReport) String() string {
+	text := fmt.Sprintf("%s: %s", t.Name, t.Scope)
+	if len(t.Knowledge) > 0 {
+		text += " of " + strings.Join(t.Knowledge, " ")
+	}
+	if t.Expires == "" {
+		return text + ", does not expire"
+	}
+	return text + ", until " + t.Expires
+}
+
 // An issuerReport is an issuer of tokens that name tenants.
 type issuerReport struct {
 	Name       string   `json:"name"`

@@ -17,6 +17,7 @@ type checkReport struct {
 	Tenants  []tenantReport  `json:"tenants"` // these and the following are empty if there are problems
 
 	Listeners []listenerReport `json:"listeners,omitempty"`
+	Tokens    []tokenReport    `json:"admin_tokens,omitempty"`
 	Issuers   []issuerReport   `json:"issuers,omitempty"`
 	Trusted   []string         `json:"trusted,omitempty"` // peers that may send Sidenote-Tenant
 
@@ -54,7 +55,7 @@ func newCheckReport(cfg *config.Config, err error, warnings strictyaml.Problems)
 	if err != nil {
 		return r
 	}
-	r.Listeners, r.Issuers, r.Trusted = listeners(cfg), issuers(cfg), trusted(cfg)
+	r.Listeners, r.Tokens, r.Issuers, r.Trusted = listeners(cfg), tokenReports(cfg), issuers(cfg), trusted(cfg)
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		t := tenantReport{

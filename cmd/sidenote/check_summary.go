@@ -64,6 +64,9 @@ func upstreamHasKey(cfg *config.Config, upstream string) bool {
 func printSummary(w io.Writer, cfg *config.Config) {
 	fmt.Fprintln(w, "ok")
 	fmt.Fprintf(w, "listen     %s, admin %s, telemetry %s\n", cfg.Listen, cfg.Admin.Listen, cfg.Telemetry.Listen)
+	for _, t := range tokenReports(cfg) {
+		fmt.Fprintf(w, "token      %s\n", t)
+	}
 	if cfg.MCP.Listen != config.Off {
 		fmt.Fprintf(w, "mcp        %s\n", cfg.MCP.Port().Shown())
 	}

@@ -21,7 +21,7 @@ import (
 // handOver asks the process that writes the state folder to read those pending folders that it
 // also has, and returns why it does not read the others.
 func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
-	cl, err := client.AdminOfWriter(ctx, to, r.Config.Admin.Token.Value.Reveal(), r.Shown)
+	cl, err := client.AdminOfWriter(ctx, to, r.Config.AdminToken(time.Now()).Reveal(), r.Shown)
 	if err != nil {
 		return err.Error(), nil
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/valyala/fasthttp/fasthttputil"
 
@@ -40,7 +41,7 @@ func (f baseFlags) manage(a *app, write bool, do func(*client.Admin) error) erro
 	if err != nil {
 		return err
 	}
-	token := cfg.Admin.Token.Value.Reveal()
+	token := cfg.AdminToken(time.Now()).Reveal()
 	if cfg.State.Path == store.Memory {
 		return usageError{errors.New("there is no state folder; name one by --state")}
 	}

@@ -1,16 +1,16 @@
 package admin
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
+	"fmt"
 	"mime"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -18,103 +18,69 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// A right is what a caller is allowed to do.
-type right int
-
-// The rights. Each includes those before it.
-const (
-	noRight right = iota
-	readRight
-	writeRight
-)
-
 // admit returns an error if the request is not allowed. It first refuses what a foreign web page
 // could send through a user's browser: an unknown host name (DNS rebinding) or a foreign origin. A
 // caller with a token may use any host name, as other Sidenotes do, since no page has the token.
-func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error {
-	if found && e.signed {
+func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool, by *caller) error {
+	needs := e.need()
+	if found && needs == needSignature {
 		return nil
 	}
-	host, has := string(ctx.Host()), h.rightOf(ctx)
-	if has == noRight && !h.knownHost(host) {
+	host := string(ctx.Host())
+	if by.Scope == "" && !h.knownHost(host) {
 		return Refuse(fasthttp.StatusMisdirectedRequest, "unknown_host", "The admin port is not known as %q; call it localhost or by its IP address, or send the admin token as a bearer token.", host)
 	}
 	// A page of this machine that sends a token is a program of the machine's owner; it may read.
-	trusted := !e.write && has != noRight
+	trusted := !(found && needs.changes()) && by.Scope != ""
 	if origin := string(ctx.Request.Header.Peek("Origin")); origin != "" && !h.ownOrigin(origin, host) && !(trusted && ofThisMachine(origin)) {
 		return Refuse(fasthttp.StatusForbidden, "foreign_origin", "Pages of %q may not call the admin port.", origin)
 	}
 	switch {
-	case !found || e.public:
+	case !found || needs == needNothing:
 		return nil
-	case !mayRead(h, has):
-		return &tenant.APIError{Reason: report.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}
-	case e.write:
-		return h.admitWrite(ctx, e, has)
+	case by.Scope == "" && !h.open():
+		return unknownToken(by)
+	case e.handle == nil: // the path takes other methods
+		return nil
+	case needs.changes():
+		return h.admitChange(ctx, e, needs, by)
+	case by.Scope != "" && !by.Scope.meets(needs):
+		return insufficient(by)
 	}
 	return nil
 }
 
-// mayRead reports whether a caller may read: if there are no tokens, everybody may.
-func mayRead(h *Handler, has right) bool {
-	return has != noRight || h.Token.Reveal()+h.ReadToken.Reveal() == ""
+// unknownToken returns the error for a caller without a valid token.
+func unknownToken(by *caller) error {
+	message := "The admin token is missing or wrong; send it in the header Authorization as a bearer token."
+	if by.late {
+		message = fmt.Sprintf("The token %q has expired: its last day was %s.", by.Name, by.Expires.Add(-time.Second).UTC().Format(time.DateOnly))
+	}
+	return &tenant.APIError{Reason: report.ReasonKey, Message: message}
 }
 
-// digests returns the digests of the tokens that allow reading, and of those that allow writing.
-func (h *Handler) digests() (read, write [][sha256.Size]byte) {
-	if token, _ := h.writeToken(); token != "" { // none if it cannot be read
-		write = append(write, sha256.Sum256([]byte(token)))
-	}
-	if token := h.ReadToken.Reveal(); token != "" {
-		read = append(read, sha256.Sum256([]byte(token)))
-	}
-	return slices.Concat(write, read), write
+// insufficient returns the error for a caller whose token does not allow a request.
+func insufficient(by *caller) error {
+	return Refuse(fasthttp.StatusForbidden, "insufficient_scope", "The token %q has the scope %s, which does not allow this.", by.Name, by.Scope)
 }
 
-// admitWrite returns an error if a caller who may read may not write.
-func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, e endpoint, has right) error {
-	_, err := h.writeToken()
+// admitChange returns an error if a caller may not make a change.
+func (h *Handler) admitChange(ctx *fasthttp.RequestCtx, e endpoint, needs need, by *caller) error {
 	switch {
-	case err != nil:
-		return Refuse(fasthttp.StatusForbidden, "no_admin_token", "There is no admin token to write with: %v. Set SIDENOTE_ADMIN_TOKEN or admin.token.", err)
-	case has == readRight:
+	case by.Scope == scopeReadToken:
 		return Refuse(fasthttp.StatusForbidden, "read_only_token", "This token is for reading only; a write needs the admin token.")
-	case has != writeRight:
+	case by.Scope == "" && !h.hasAdmin():
+		if _, err := h.stateToken(); err != nil {
+			return Refuse(fasthttp.StatusForbidden, "no_admin_token", "There is no admin token to write with: %v. Set SIDENOTE_ADMIN_TOKEN or admin.token.", err)
+		}
 		return &tenant.APIError{Reason: report.ReasonKey, Message: "A write needs the admin token; send it in the header Authorization as a bearer token. " +
 			"It stands in the file admin-token of the state folder."}
+	case !by.Scope.meets(needs):
+		return insufficient(by)
 	case !isJSON(ctx) && !(e.form && isForm(ctx)):
 		return Refuse(fasthttp.StatusUnsupportedMediaType, "unsupported_media_type", "The body of a write is application/json, not %q; say so in the header Content-Type.", ctx.Request.Header.ContentType())
 	}
 	return nil
-}
-
-// writeToken returns the token that writes must send, or why there is none.
-func (h *Handler) writeToken() (string, error) {
-	switch token := h.Token.Reveal(); {
-	case token != "":
-		return token, nil
-	case h.StateToken == nil:
-		return "", errors.New("there is no state folder")
-	}
-	return h.StateToken()
-}
-
-// rightOf returns the right that the bearer token of a request grants.
-func (h *Handler) rightOf(ctx *fasthttp.RequestCtx) right {
-	const scheme = "bearer "
-	got := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
-	if len(got) < len(scheme) || !bytes.EqualFold(got[:len(scheme)], []byte(scheme)) {
-		return noRight
-	}
-	got = bytes.TrimSpace(got[len(scheme):])
-	token, _ := h.writeToken() // without one nobody may write, and admitWrite says why
-	switch {
-	case sameSecret(token, got):
-		return writeRight
-	case sameSecret(h.ReadToken.Reveal(), got):
-		return readRight
-	}
-	return noRight
 }
 
 // sameSecret compares digests, so that its timing reveals nothing about the token, not even its

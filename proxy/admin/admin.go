@@ -5,7 +5,6 @@ package admin
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,12 +53,12 @@ type Handler struct {
 	Inspector Inspector          // pages for people; nil disables them
 	Hosts     []string           // names by which this port may be called, besides localhost and addresses
 
-	// Callers send tokens as bearer tokens. If both Token and ReadToken are empty, reads need
-	// none.
+	// Callers send tokens as bearer tokens. Without Token, ReadToken and Tokens, reads need none.
 	Token     proxy.Secret // for everything; probes need none
 	ReadToken proxy.Secret // for reads only
-	// StateToken returns the token of the state folder, which writes need if Token is empty, or
-	// why there is none. It may be nil.
+	Tokens    []Token      // more tokens, with scopes of their own
+	// StateToken returns the token of the state folder, or why there is none. It is for everything
+	// unless another such token is configured. It may be nil.
 	StateToken func() (string, error)
 
 	keys keyList // of Tenants
@@ -69,9 +68,8 @@ type Handler struct {
 type Inspector interface {
 	// Answer answers a request and returns true, unless there is nothing at its path. Host and
 	// Origin have been checked. If admitted is false, the caller may read only after signing in
-	// with one of the tokens. tokens returns the SHA-256 digests of those that allow reading, and of
-	// those among them that allow writing.
-	Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() (read, write [][sha256.Size]byte)) bool
+	// with a token that may inspect. tokens returns the valid tokens.
+	Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() []Token) bool
 }
 
 // A Telemetry serves only /metrics, /healthz and /readyz, without a token, for a listener that
@@ -85,72 +83,89 @@ type Telemetry struct {
 // An endpoint handles one method on one path.
 type endpoint struct {
 	method string // GET includes HEAD
-	public bool   // needs no token
-	signed bool   // its handler checks a signature, which no page of a browser can make
-	write  bool   // changes state
+	path   string // as in routes, which says what requests need
 	form   bool   // a write that takes multipart/form-data besides JSON
 	handle func(*fasthttp.RequestCtx) error
 }
 
 func (t Telemetry) endpoint(path string) (endpoint, bool) {
-	e, ok := map[string]endpoint{
-		"/metrics": {method: "GET", handle: t.metrics},
-		"/healthz": {method: "GET", public: true, handle: t.healthz},
-		"/readyz":  {method: "GET", public: true, handle: t.readyz},
-	}[path]
-	return e, ok
+	handle, ok := map[string]func(*fasthttp.RequestCtx) error{"/metrics": t.metrics, "/healthz": t.healthz, "/readyz": t.readyz}[path]
+	return endpoint{method: "GET", path: path, handle: handle}, ok
 }
 
-func (h *Handler) endpoint(path string) (endpoint, bool) {
+// A request is a request with its caller.
+type request struct {
+	*Handler
+	by caller
+}
+
+// endpoint returns the endpoint at the path of a request.
+func (r request) endpoint(ctx *fasthttp.RequestCtx) (e endpoint, ok bool) {
+	path, method := string(ctx.Path()), string(ctx.Method())
+	// Not decoded, because the id of a document may contain any character.
+	original := string(ctx.URI().PathOriginal())
+	if e, ok = r.fixed(method, path); ok {
+		return e, ok
+	}
+	if r.Library != nil {
+		if e, ok = r.storeEndpoint(original); ok {
+			return e, ok
+		}
+	}
+	if r.Manager != nil {
+		if e, ok = (management{Manager: r.Manager, by: &r.by}).endpoint(method, original); ok {
+			return e, ok
+		}
+	}
+	if r.Tools != nil {
+		if e, ok = (tooling{r}).endpoint(path); ok {
+			return e, ok
+		}
+	}
+	if r.Usage != nil {
+		return usageEndpoints{r.Usage, r.Months, r.Tenants, r.Overview}.endpoint(path)
+	}
+	return endpoint{}, false
+}
+
+// fixed returns the endpoint at a path without ids of knowledge.
+func (r request) fixed(method, path string) (endpoint, bool) {
 	if e, ok := map[string]endpoint{
-		"/v1/rewrite":     {method: "POST", handle: h.rewrite},
-		"/v1/search":      {method: "POST", handle: h.search},
-		"/v1/read":        {method: "POST", handle: h.read},
-		"/v1/calibration": {method: "GET", handle: h.calibration},
-		KeysPath:          {method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return h.keys.answer(ctx, h.Tenants) }},
-		ProofPath:         {method: "GET", public: true, handle: h.proof},
+		"/v1/rewrite":     {method: "POST", handle: r.rewrite},
+		"/v1/search":      {method: "POST", handle: r.search},
+		"/v1/read":        {method: "POST", handle: r.read},
+		"/v1/calibration": {method: "GET", handle: r.calibration},
+		KeysPath:          {method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return r.keys.answer(ctx, r.Tenants) }},
+		ProofPath:         {method: "GET", handle: r.proof},
 	}[path]; ok {
+		e.path = path
 		return e, true
 	}
-	if path == "/v1/context" && h.Assembler != nil {
-		return endpoint{method: "POST", handle: h.context}, true
+	id, explained := strings.CutPrefix(path, ExplainPath)
+	switch {
+	case path == "/v1/context" && r.Assembler != nil:
+		return endpoint{method: "POST", path: path, handle: r.context}, true
+	case path == OverviewPath && r.Overview != nil:
+		return endpoint{method: "GET", path: path, handle: r.overview}, true
+	case path == ModePath && r.Modes != nil:
+		return switching{r.Modes, r.Tenants}.endpoint(method), true
+	case path == ReloadPath && r.Reload != nil:
+		return endpoint{method: "POST", path: path, handle: r.Reload.answer}, true
+	case explained && id != "":
+		return endpoint{method: "GET", path: ExplainPath + "{id}", handle: func(ctx *fasthttp.RequestCtx) error { return r.explain(ctx, id) }}, true
 	}
-	if path == OverviewPath && h.Overview != nil {
-		return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return overviewed(h, ctx) }}, true
-	}
-	if id, ok := strings.CutPrefix(path, ExplainPath); ok && id != "" {
-		return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return explained(h, ctx, id) }}, true
-	}
-	return h.Telemetry.endpoint(path)
+	return r.Telemetry.endpoint(path)
 }
 
 // Handle answers one request, if it is allowed.
 func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
-	e, ok := h.endpoint(string(ctx.Path()))
-	// Not decoded, because the id of a document may contain any character.
-	if !ok && h.Library != nil {
-		e, ok = h.storeEndpoint(string(ctx.URI().PathOriginal()))
-	}
-	if !ok && h.Manager != nil {
-		e, ok = management{Manager: h.Manager}.endpoint(string(ctx.Method()), string(ctx.URI().PathOriginal()))
-	}
-	if !ok && h.Modes != nil && string(ctx.Path()) == ModePath {
-		e, ok = switching{h.Modes, h.Tenants}.endpoint(string(ctx.Method())), true
-	}
-	if !ok && h.Reload != nil && string(ctx.Path()) == ReloadPath {
-		e, ok = endpoint{method: "POST", write: true, handle: h.Reload.answer}, true
-	}
-	if !ok && h.Tools != nil {
-		e, ok = tooling{h}.endpoint(string(ctx.Path()))
-	}
-	if !ok && h.Usage != nil {
-		e, ok = usageEndpoints{h.Usage, h.Months, h.Tenants, h.Overview}.endpoint(string(ctx.Path()))
-	}
-	if err := h.admit(ctx, e, ok); err != nil {
+	r := request{h, h.callerOf(ctx)}
+	e, ok := r.endpoint(ctx)
+	if err := h.admit(ctx, e, ok, &r.by); err != nil {
 		refuse(ctx, err)
 		return
 	}
-	if !ok && h.Inspector != nil && h.Inspector.Answer(ctx, mayRead(h, h.rightOf(ctx)), h.digests) {
+	if !ok && h.Inspector != nil && h.Inspector.Answer(ctx, r.by.MayInspect() || r.by.Scope == "" && h.open(), h.valid) {
 		return
 	}
 	serve(ctx, e, ok, h.index())

@@ -8,13 +8,12 @@ const ExplainPath = "/v1/explain/"
 // maxID limits the bytes of an id that an error repeats.
 const maxID = 64
 
-// explained returns the explanation of the request with that id, of any tenant: it is for
-// operators.
-func explained(h *Handler, ctx *fasthttp.RequestCtx, id string) error {
-	if h.Explain == nil {
+// explain returns the explanation of the request with that id, of any tenant: it is for operators.
+func (r request) explain(ctx *fasthttp.RequestCtx, id string) error {
+	if r.Explain == nil {
 		return Refuse(fasthttp.StatusNotFound, "not_found", "Request %.*q is not recorded: explain.keep is 0, so none are kept.", maxID, id)
 	}
-	e, have, keep := h.Explain.Find(id)
+	e, have, keep := r.Explain.Find(id)
 	if e == nil {
 		return Refuse(fasthttp.StatusNotFound, "not_found", "Request %.*q is not recorded, or not yet; of the last %d requests (explain.keep), %d are kept.", maxID, id, keep, have)
 	}

@@ -97,6 +97,7 @@ const knowledgePath = "/v1/knowledge"
 // A management serves the endpoints below knowledgePath.
 type management struct {
 	Manager
+	by             *caller
 	base, document string // ids in the path; "" if there is none
 }
 
@@ -112,7 +113,7 @@ func (m management) endpoint(method, path string) (endpoint, bool) {
 		return endpoint{}, false
 	}
 	if rest = strings.TrimPrefix(rest, "/"); rest == "" {
-		return byMethod(method, managed("GET", m.listBases), managed("POST", m.createBase)), true
+		return byMethod(method, m.managed("GET", "", m.listBases), m.managed("POST", "", m.createBase)), true
 	}
 	base, rest, _ := strings.Cut(rest, "/")
 	var err error
@@ -121,23 +122,22 @@ func (m management) endpoint(method, path string) (endpoint, bool) {
 	}
 	switch rest {
 	case "":
-		return byMethod(method, managed("GET", m.showBase), managed("DELETE", m.deleteBase)), true
+		return byMethod(method, m.managed("GET", "/{base}", m.showBase), m.managed("DELETE", "/{base}", m.deleteBase)), true
 	case "forget":
-		return byMethod(method, managed("POST", m.forgetDocuments)), true
+		return byMethod(method, m.managed("POST", "/{base}/forget", m.forgetDocuments)), true
 	case "ingest":
-		return byMethod(method, managed("POST", m.ingest)), true
+		return byMethod(method, m.managed("POST", "/{base}/ingest", m.ingest)), true
 	case "webhook":
-		hook := managed("POST", m.webhook)
-		hook.signed = true
-		return byMethod(method, hook), true
+		return byMethod(method, m.managed("POST", "/{base}/webhook", m.webhook)), true
 	case "documents", "documents/":
-		return byMethod(method, managed("GET", m.listDocuments), orForm(managed("POST", m.putDocuments))), true
+		return byMethod(method, m.managed("GET", "/{base}/documents", m.listDocuments), orForm(m.managed("POST", "/{base}/documents", m.putDocuments))), true
 	}
 	document, ok := strings.CutPrefix(rest, "documents/")
 	if m.document, err = url.PathUnescape(document); !ok || err != nil {
 		return endpoint{}, false
 	}
-	return byMethod(method, managed("GET", m.showDocument), managed("PUT", m.putDocument), managed("DELETE", m.deleteDocument)), true
+	const one = "/{base}/documents/{id}"
+	return byMethod(method, m.managed("GET", one, m.showDocument), m.managed("PUT", one, m.putDocument), m.managed("DELETE", one, m.deleteDocument)), true
 }
 
 // byMethod returns the endpoint in list with the method. If there is none, it returns one without
@@ -153,17 +153,26 @@ func byMethod(method string, list ...endpoint) endpoint {
 	return endpoint{method: strings.Join(names, ", ")}
 }
 
-// managed returns an endpoint for a handler. It refuses ?tenant=, because management shows whole
-// bases, while a tenant may see only the documents that match its filters.
-func managed(method string, handle func(context.Context, *fasthttp.RequestCtx) error) endpoint {
-	return endpoint{method: method, write: method != "GET", handle: func(rc *fasthttp.RequestCtx) error {
+// managed returns the endpoint at a path below knowledgePath. It refuses ?tenant=, because
+// management shows whole bases, while a tenant may see only the documents that match its filters. A
+// base that the caller may not see is refused like one that does not exist.
+func (m management) managed(method, path string, handle func(context.Context, *fasthttp.RequestCtx) error) endpoint {
+	return endpoint{method: method, path: knowledgePath + path, handle: func(rc *fasthttp.RequestCtx) error {
 		if rc.QueryArgs().Has("tenant") {
 			return optionError("tenant", "Knowledge bases cannot be managed as a tenant; /v1/vector_stores shows what a tenant may see.")
+		}
+		if m.base != "" && !m.by.sees(m.base) {
+			return NoBase(m.base)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), manageWait)
 		defer cancel()
 		return handle(ctx, rc)
 	}}
+}
+
+// NoBase returns the refusal for a base that does not exist.
+func NoBase(id string) *Refusal {
+	return Refuse(fasthttp.StatusNotFound, "not_found", "There is no knowledge base %q.", id)
 }
 
 // forgetWait limits the time of forgetting, which writes the whole database.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ func (m management) listBases(ctx context.Context, rc *fasthttp.RequestCtx) erro
 	if err != nil {
 		return err
 	}
+	bases = slices.DeleteFunc(bases, func(b explain.Base) bool { return !m.by.sees(b.ID) })
 	return answerList(rc, len(bases), func(i int) string { return bases[i].ID }, func(i int) explain.Base { return bases[i].Shortened() })
 }
 

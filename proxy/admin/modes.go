@@ -54,7 +54,7 @@ type switching struct {
 
 // endpoint returns the endpoint for a method.
 func (s switching) endpoint(method string) endpoint {
-	return byMethod(method, endpoint{method: "GET", handle: s.show}, endpoint{method: "POST", write: true, handle: s.set})
+	return byMethod(method, endpoint{method: "GET", path: ModePath, handle: s.show}, endpoint{method: "POST", path: ModePath, handle: s.set})
 }
 
 func (s switching) show(ctx *fasthttp.RequestCtx) error {

@@ -11,11 +11,11 @@ import (
 // OverviewPath is the path of the overview of the last hour.
 const OverviewPath = "/v1/overview"
 
-// overviewed returns the overview of the last hour.
-func overviewed(h *Handler, ctx *fasthttp.RequestCtx) error {
+// overview returns the overview of the last hour.
+func (r request) overview(ctx *fasthttp.RequestCtx) error {
 	var texts explain.Texts
-	if h.Explain != nil {
-		texts = h.Explain
+	if r.Explain != nil {
+		texts = r.Explain
 	}
-	return writeJSON(ctx, fasthttp.StatusOK, h.Overview.View(time.Now(), texts))
+	return writeJSON(ctx, fasthttp.StatusOK, r.Overview.View(time.Now(), texts))
 }

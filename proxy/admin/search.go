@@ -15,8 +15,8 @@ import (
 
 // search searches knowledge bases: those of the tenant of ?tenant= with its settings, or all with
 // default settings if no tenant is named.
-func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
-	who, err := h.viewer(ctx)
+func (r request) search(ctx *fasthttp.RequestCtx) error {
+	who, err := r.viewer(ctx)
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 	if err := decodeSearch(ctx, "a search", &s); err != nil {
 		return err
 	}
-	found, err := h.Lookup.Search(context.Background(), who, &s)
+	found, err := r.Lookup.Search(context.Background(), who, &s)
 	if err != nil {
 		return err
 	}
@@ -40,29 +40,37 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 }
 
 // read returns chunks of a document, with tokens counted for ?model=.
-func (h *Handler) read(ctx *fasthttp.RequestCtx) error {
-	who, err := h.viewer(ctx)
+func (r request) read(ctx *fasthttp.RequestCtx) error {
+	who, err := r.viewer(ctx)
 	if err != nil {
 		return err
 	}
-	var r explain.ReadPassage
-	if err := decodeSearch(ctx, "a reading", &r); err != nil {
+	var passage explain.ReadPassage
+	if err := decodeSearch(ctx, "a reading", &passage); err != nil {
 		return err
 	}
-	reading, err := h.Lookup.Read(context.Background(), who, h.Rewriter.Models.Model(string(ctx.QueryArgs().Peek("model"))), &r)
+	reading, err := r.Lookup.Read(context.Background(), who, r.Rewriter.Models.Model(string(ctx.QueryArgs().Peek("model"))), &passage)
 	if err != nil {
 		return err
 	}
 	return writeJSON(ctx, fasthttp.StatusOK, reading)
 }
 
-// viewer returns the viewer for ?tenant=. Without a tenant it may see everything.
-func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (explain.Viewer, error) {
-	if !ctx.QueryArgs().Has("tenant") {
-		return h.Lookup.Viewer(nil)
+// viewer returns the viewer for ?tenant=. Without a tenant it may see everything that the caller
+// may. A caller that may not inspect cannot ask as a tenant, with that tenant's settings and at its
+// cost.
+func (r request) viewer(ctx *fasthttp.RequestCtx) (explain.Viewer, error) {
+	var as *string
+	if ctx.QueryArgs().Has("tenant") {
+		if r.by.Scope != "" && !r.by.MayInspect() {
+			return explain.Viewer{}, insufficient(&r.by)
+		}
+		name := string(ctx.QueryArgs().Peek("tenant"))
+		as = &name
 	}
-	tenant := string(ctx.QueryArgs().Peek("tenant"))
-	return h.Lookup.Viewer(&tenant)
+	who, err := r.Lookup.Viewer(as)
+	who.Bases = r.by.visible(who.Bases)
+	return who, err
 }
 
 // decodeSearch decodes the body of a search or read request. Unknown fields are refused: one of

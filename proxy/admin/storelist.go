@@ -83,14 +83,14 @@ func answerList[T any](ctx *fasthttp.RequestCtx, n int, id func(int) string, obj
 }
 
 // listStores lists the bases that the caller may see.
-func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
-	who, err := h.viewer(ctx)
+func (r request) listStores(ctx *fasthttp.RequestCtx) error {
+	who, err := r.viewer(ctx)
 	if err != nil {
 		return err
 	}
 	var stores []storeObject
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(who.Bases))) {
-		if s, ok := h.Library.Store(id); ok {
+		if s, ok := r.Library.Store(id); ok {
 			stores = append(stores, storeOf(id, s.VisibleTo(who.Filter)))
 		}
 	}

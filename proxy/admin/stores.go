@@ -48,7 +48,7 @@ const storesPath = "/v1/vector_stores"
 
 // storeEndpoint returns the endpoint at a path, which is not decoded. An id is one escaped
 // segment; slashes in a file's id need not be escaped.
-func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
+func (r request) storeEndpoint(path string) (endpoint, bool) {
 	rest, ok := strings.CutPrefix(path, storesPath)
 	if !ok || rest != "" && rest[0] != '/' {
 		return endpoint{}, false
@@ -61,26 +61,26 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 		}
 		at = append(at, s)
 	}
-	get := func(handle func(*fasthttp.RequestCtx) error) (endpoint, bool) {
-		return endpoint{method: "GET", handle: handle}, true
+	get := func(below string, handle func(*fasthttp.RequestCtx) error) (endpoint, bool) {
+		return endpoint{method: "GET", path: storesPath + below, handle: handle}, true
 	}
 	of := func(handle func(*fasthttp.RequestCtx, explain.Viewer, string, explain.Store) error) func(*fasthttp.RequestCtx) error {
-		return func(ctx *fasthttp.RequestCtx) error { return h.withStore(ctx, at[0], handle) }
+		return func(ctx *fasthttp.RequestCtx) error { return r.withStore(ctx, at[0], handle) }
 	}
 	switch {
 	case len(at) == 1 && at[0] == "":
-		return get(h.listStores)
+		return get("", r.listStores)
 	case len(at) == 1:
-		return get(of(showStore))
+		return get("/{base}", of(showStore))
 	case len(at) == 2 && at[1] == "search":
-		return endpoint{method: "POST", handle: func(ctx *fasthttp.RequestCtx) error { return h.searchStores(ctx, at[0]) }}, true
+		return endpoint{method: "POST", path: storesPath + "/{base}/search", handle: func(ctx *fasthttp.RequestCtx) error { return r.searchStores(ctx, at[0]) }}, true
 	case len(at) == 2 && at[1] == "files":
-		return get(of(listFiles))
+		return get("/{base}/files", of(listFiles))
 	case at[1] == "files":
-		return get(of(func(ctx *fasthttp.RequestCtx, who explain.Viewer, id string, s explain.Store) error {
+		return get("/{base}/files/{id}", of(func(ctx *fasthttp.RequestCtx, who explain.Viewer, id string, s explain.Store) error {
 			name := strings.Join(at[2:], "/")
-			if file, ok := s.Find(strings.TrimSuffix(name, contentPath)); ok && strings.HasSuffix(name, contentPath) && h.Tools != nil {
-				return showContent(ctx, h.Tools.Reader, who, id, file)
+			if file, ok := s.Find(strings.TrimSuffix(name, contentPath)); ok && strings.HasSuffix(name, contentPath) && r.Tools != nil {
+				return showContent(ctx, r.Tools.Reader, who, id, file)
 			}
 			return showFile(ctx, id, s, name)
 		}))
@@ -89,12 +89,12 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 }
 
 // withStore calls handle with the viewer and the part of a base that it may see.
-func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, explain.Viewer, string, explain.Store) error) error {
-	who, err := h.viewer(ctx)
+func (r request) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, explain.Viewer, string, explain.Store) error) error {
+	who, err := r.viewer(ctx)
 	if err != nil {
 		return err
 	}
-	s, ok := h.storeFor(&who, id)
+	s, ok := r.storeFor(&who, id)
 	if !ok {
 		failStore(ctx, &who, id)
 		return nil
@@ -103,8 +103,8 @@ func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fa
 }
 
 // storeFor returns the part of a base that a viewer may see; false if there is none.
-func (h *Handler) storeFor(who *explain.Viewer, id string) (explain.Store, bool) {
-	s, ok := h.Library.Store(id)
+func (r request) storeFor(who *explain.Viewer, id string) (explain.Store, bool) {
+	s, ok := r.Library.Store(id)
 	if !ok || !slices.Contains(who.Bases, id) {
 		return explain.Store{}, false
 	}

@@ -116,14 +116,14 @@ type storeText struct {
 // searchStores searches one base for one or several queries, or several bases for one. It returns
 // everything that the engine finds, without the selection for chat requests: the caller may want to
 // select among the results of several bases.
-func (h *Handler) searchStores(ctx *fasthttp.RequestCtx, id string) error {
-	who, err := h.viewer(ctx)
+func (r request) searchStores(ctx *fasthttp.RequestCtx, id string) error {
+	who, err := r.viewer(ctx)
 	if err != nil {
 		return err
 	}
 	stores := map[string]explain.Store{}
 	for one := range strings.SplitSeq(id, ",") {
-		if store, ok := h.storeFor(&who, one); ok {
+		if store, ok := r.storeFor(&who, one); ok {
 			stores[one] = store
 		}
 	}
@@ -148,8 +148,8 @@ func (h *Handler) searchStores(ctx *fasthttp.RequestCtx, id string) error {
 		limit = *s.MaxNumResults
 	}
 	q.Settings.TopK, q.Settings.NumCandidates = limit, limit
-	if r := s.RankingOptions; r != nil && r.ScoreThreshold != nil {
-		least = *r.ScoreThreshold
+	if o := s.RankingOptions; o != nil && o.ScoreThreshold != nil {
+		least = *o.ScoreThreshold
 	}
 	search, cancel := context.WithTimeout(context.Background(), storeWait)
 	defer cancel()
@@ -157,7 +157,7 @@ func (h *Handler) searchStores(ctx *fasthttp.RequestCtx, id string) error {
 	var hits []storeHit
 	for _, q.Text = range s.Query {
 		s.Joint.setOn(&q)
-		res, err := h.Library.Candidates(search, q)
+		res, err := r.Library.Candidates(search, q)
 		if err != nil {
 			return &tenant.APIError{Reason: rewrite.ReasonUnavailable, Message: fmt.Sprintf("The search failed: %s.", res.Reason), Err: err}
 		}

@@ -18,7 +18,7 @@ import (
 const ToolsPath = "/v1/tools"
 
 // tooling serves tool calls for the tenant of ?tenant=, or over all bases if no tenant is named.
-type tooling struct{ *Handler }
+type tooling struct{ request }
 
 // endpoint returns the endpoint for "/v1/tools", which lists the tools, or for one of the tools
 // below it.
@@ -28,9 +28,9 @@ func (t tooling) endpoint(path string) (endpoint, bool) {
 	case !ok || name != "" && name[0] != '/':
 		return endpoint{}, false
 	case name == "":
-		return endpoint{method: "GET", handle: t.list}, true
+		return endpoint{method: "GET", path: ToolsPath, handle: t.list}, true
 	}
-	return endpoint{method: "POST", handle: func(ctx *fasthttp.RequestCtx) error { return t.call(ctx, tools.ToolName(name[1:])) }}, true
+	return endpoint{method: "POST", path: ToolsPath + "/{name}", handle: func(ctx *fasthttp.RequestCtx) error { return t.call(ctx, tools.ToolName(name[1:])) }}, true
 }
 
 // list returns the tools as they are described to models.

@@ -113,11 +113,11 @@ type usageEndpoints struct {
 // endpoint returns the endpoint at a path.
 func (u usageEndpoints) endpoint(path string) (endpoint, bool) {
 	if path == UsagePath {
-		return endpoint{method: "GET", handle: u.either(u.list, u.listMonth)}, true
+		return endpoint{method: "GET", path: UsagePath, handle: u.either(u.list, u.listMonth)}, true
 	}
 	rest, ok := strings.CutPrefix(path, tenantsPath)
 	tenant, ok2 := strings.CutSuffix(rest, usageSuffix)
-	return endpoint{method: "GET", handle: u.either(
+	return endpoint{method: "GET", path: tenantsPath + "{tenant}" + usageSuffix, handle: u.either(
 		func(ctx *fasthttp.RequestCtx) error { return u.one(ctx, tenant) },
 		func(ctx *fasthttp.RequestCtx, m usage.Month) error { return u.oneMonth(ctx, m, tenant) },
 	)}, ok && ok2 && tenant != ""

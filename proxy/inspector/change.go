@@ -46,7 +46,7 @@ func (i *Inspector) changeView(v *visit) changeView {
 	if err := i.data.Documents.Changeable(ctx, v.name); err != nil {
 		return changeView{Why: err.Error()}
 	}
-	if !v.writes {
+	if v.in == nil || !v.in.MayChange() {
 		return changeView{SignIn: signInPath + "?next=" + url.QueryEscape(baseAddress(v.name))}
 	}
 	return changeView{May: true}

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite/model"
@@ -56,11 +58,10 @@ type Token = [sha256.Size]byte
 // A visit is a request for a page.
 type visit struct {
 	*fasthttp.RequestCtx
-	name     string  // value of the path's part in braces
-	admitted bool    // may read without a session
-	tokens   []Token // tokens that sessions may be based on
-	in       bool    // signed in by a session, which can be ended
-	writes   bool    // the session is based on a token that allows writing
+	name     string        // value of the path's part in braces
+	admitted bool          // may read without a session
+	tokens   []admin.Token // tokens that sessions may be based on
+	in       *admin.Token  // of the session, which can be ended; nil: not signed in
 }
 
 // A routeInspector handles one method on one path.
@@ -74,8 +75,8 @@ type routeInspector struct {
 
 // Answer answers a request and returns true, unless there is nothing at its path. Host and Origin
 // have been checked. If admitted is false, the request needs a session based on one of the tokens
-// that allow reading. Changes always need one based on a token that allows writing.
-func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() (read, write []Token)) bool {
+// that may inspect. Changes always need one based on a token that may change everything.
+func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() []admin.Token) bool {
 	v := &visit{RequestCtx: ctx, admitted: admitted}
 	r, allowed := i.find(v)
 	if allowed == "" {
@@ -85,10 +86,8 @@ func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func(
 		ctx.Response.Header.Set(h[0], h[1])
 	}
 	if signingIn := string(ctx.Path()) == signInPath; !admitted || signingIn || len(ctx.Request.Header.Cookie(cookieName)) > 0 {
-		var write []Token
-		v.tokens, write = tokens()
-		v.in = hasSession(ctx, func(session string) bool { return i.sessions.Valid(session, v.tokens) })
-		v.writes = hasSession(ctx, func(session string) bool { return i.sessions.Valid(session, write) })
+		v.tokens = slices.DeleteFunc(tokens(), func(t admin.Token) bool { return !t.MayInspect() })
+		v.in = i.sessions.tokenOf(ctx, v.tokens)
 	}
 	var err error
 	switch {
@@ -97,7 +96,7 @@ func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func(
 	case r == nil:
 		ctx.Response.Header.Set("Allow", allowed)
 		err = &problem{fasthttp.StatusMethodNotAllowed, "This page cannot be asked for in that way."}
-	case admitted || v.in || r.public:
+	case admitted || v.in != nil || r.public:
 		err = r.answer(v)
 	case r.page:
 		redirect(ctx, signInPath+"?next="+url.QueryEscape(string(ctx.RequestURI())))

@@ -124,7 +124,7 @@ type menuItem struct {
 
 // show renders a page as the answer.
 func (i *Inspector) show(v *visit, p page, data any) error {
-	all := view{Title: p.title, SignedIn: v.in, Data: data}
+	all := view{Title: p.title, SignedIn: v.in != nil, Data: data}
 	if !p.public {
 		for _, other := range pages() {
 			if other.menu != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/admin"
 	"sidenote/proxy/transport"
 )
 
@@ -62,17 +63,23 @@ func (s *Sessions) Valid(session string, tokens []Token) bool {
 	return false
 }
 
-// hasSession reports whether one of the session cookies is valid: servers on other ports may set
-// cookies with the same name, which can come first.
-func hasSession(ctx *fasthttp.RequestCtx, valid func(string) bool) (has bool) {
+// tokenOf returns the one of these tokens that the session of a request belongs to, or nil. Servers
+// on other ports may set cookies with the same name, which can come first. Of several sessions, one
+// whose token allows changes counts.
+func (s *Sessions) tokenOf(ctx *fasthttp.RequestCtx, tokens []admin.Token) (found *admin.Token) {
 	tried := 0
 	for name, value := range ctx.Request.Header.Cookies() {
-		if string(name) == cookieName && tried < maxSessions {
-			tried++
-			has = has || valid(string(value))
+		if string(name) != cookieName || tried == maxSessions {
+			continue
+		}
+		tried++
+		for i := range tokens {
+			if s.Valid(string(value), []Token{tokens[i].SHA256}) && (found == nil || tokens[i].MayChange()) {
+				found = &tokens[i]
+			}
 		}
 	}
-	return has
+	return found
 }
 
 // A signInView is the data of signin.html.
@@ -108,8 +115,8 @@ func (i *Inspector) signIn(v *visit) error {
 	next := i.next(string(form.Peek("next")))
 	sent := sha256.Sum256(form.Peek("token"))
 	for _, t := range v.tokens {
-		if hmac.Equal(t[:], sent[:]) {
-			setCookie(v, i.sessions.Begin(t, time.Now().Add(sessionLasts)), sessionLasts)
+		if hmac.Equal(t.SHA256[:], sent[:]) {
+			setCookie(v, i.sessions.Begin(t.SHA256, time.Now().Add(sessionLasts)), sessionLasts)
 			redirect(v.RequestCtx, next)
 			return nil
 		}

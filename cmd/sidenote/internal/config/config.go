@@ -83,10 +83,11 @@ const StateMemory = ":memory:"
 
 // Admin is the listener for operators.
 type Admin struct {
-	Listen    Address `yaml:"listen"`
-	TLS       TLS     `yaml:"tls"`
-	Token     Secret  `yaml:"token"`
-	ReadToken Secret  `yaml:"read_token"` // for those who only search, such as replicas
+	Listen    Address      `yaml:"listen"`
+	TLS       TLS          `yaml:"tls"`
+	Token     Secret       `yaml:"token"`
+	ReadToken Secret       `yaml:"read_token"` // for everything that changes nothing
+	Tokens    []AdminToken `yaml:"tokens"`
 }
 
 // Telemetry configures metrics, probes and the log.

@@ -19,8 +19,13 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Shown returns the first hex digits of the digest, enough to tell keys apart.
-func (d Digest) Shown() string { return hex.EncodeToString(d[:4]) }
+// Shown returns the first hex digits of the digest, enough to tell keys apart; "" if it is not set.
+func (d Digest) Shown() string {
+	if d == (Digest{}) {
+		return ""
+	}
+	return hex.EncodeToString(d[:4])
+}
 
 // A Date is the first or last day (UTC) on which something is valid.
 type Date struct{ time.Time }

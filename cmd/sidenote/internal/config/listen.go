@@ -91,9 +91,10 @@ func (c checker) checkListeners() {
 			}
 		}
 	}
-	if !c.Admin.Listen.Loopback() && c.Admin.Token == (Secret{}) && c.Admin.ReadToken == (Secret{}) {
+	if !c.Admin.Listen.Loopback() && c.Admin.Token == (Secret{}) && c.Admin.ReadToken == (Secret{}) && len(c.Admin.Tokens) == 0 {
 		c.problem("admin.listen", "%s can be reached from other machines, so admin.token must be set", c.Admin.Listen)
 	}
+	c.checkAdminTokens()
 	if read := c.Admin.ReadToken.Value.Reveal(); read != "" && read == c.Admin.Token.Value.Reveal() {
 		c.problem("admin.read_token", "is the same as admin.token, so who has it could write")
 	}

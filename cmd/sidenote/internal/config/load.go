@@ -110,6 +110,7 @@ func AdminPort(src Source) (*Config, error) {
 	l.applyFlags(src.Flags)
 	l.applyAdminToken(src)
 	l.readSecret(src, "admin.token", &c.Admin.Token)
+	l.readAdminTokens(src)
 	for _, port := range l.listeners() {
 		if port.tls == "admin.tls" {
 			port.locate(l)
@@ -118,7 +119,7 @@ func AdminPort(src Source) (*Config, error) {
 	l.locateState(src.Env)
 	c.problems = slices.DeleteFunc(c.problems, func(p strictyaml.Problem) bool {
 		section, _, _ := strings.Cut(p.Key, ".")
-		return p.Key != "" && section != "admin" && section != "state"
+		return p.Key != "" && section != "admin" && section != "state" || strings.HasPrefix(p.Key, "admin.tokens[")
 	})
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted(c.files)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -68,6 +69,10 @@ func (c checker) checkState() {
 // MovePaths replaces each resolved path by move(path).
 func (c *Config) MovePaths(move func(path string) string) {
 	c.State.Path = move(c.State.Path)
+	c.Admin.Tokens = slices.Clone(c.Admin.Tokens)
+	for i := range c.Admin.Tokens {
+		c.Admin.Tokens[i].File.Path = move(c.Admin.Tokens[i].File.Path)
+	}
 	for name, k := range c.Knowledge {
 		k.Path = move(k.Path)
 		c.Knowledge[name] = k

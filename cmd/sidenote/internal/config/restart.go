@@ -12,7 +12,7 @@ import (
 // them. Other keys are fixed at the start: ports, folders, caches and limits are built from them.
 func takenOver() []string {
 	return []string{
-		"version", "include", "upstream", "upstreams", "models", "models_file", "prices", "policies", "tenants", "identity", "admin.token", "admin.read_token",
+		"version", "include", "upstream", "upstreams", "models", "models_file", "prices", "policies", "tenants", "identity", "admin.token", "admin.read_token", "admin.tokens",
 		"timeouts.connect", "timeouts.first_byte", "timeouts.idle", "ready", "shutdown_grace", "shutdown_delay",
 	}
 }

@@ -26,7 +26,7 @@ func exampleSource(text string) config.Source {
 	src := disk{
 		"/etc/sidenote/tls.pem": string(pair.Cert), "/etc/sidenote/tls-key.pem": string(pair.Key), "/etc/sidenote/clients-ca.pem": authority,
 		"/etc/sidenote/gateway-ca.pem": authority, "/etc/sidenote/gateway.pem": string(pair.Cert), "/etc/sidenote/gateway-key.pem": string(pair.Key),
-		"e.yaml": text, "models.yaml": "date: 2026-11-28\nmodels: [{match: house, window: 1k}]", "/run/secrets/sidenote-admin": "secret\n", "/run/secrets/sidenote-search": "other\n", "/run/secrets/gateway": "secret\n",
+		"e.yaml": text, "models.yaml": "date: 2026-11-28\nmodels: [{match: house, window: 1k}]", "/run/secrets/sidenote-admin": "secret\n", "/run/secrets/sidenote-viewer": "viewer\n", "/run/secrets/sidenote-search": "other-other-other\n", "/run/secrets/gateway": "secret\n",
 		"/etc/sidenote/redis-ca.pem": authority, "/etc/sidenote/ci-keys.json": publicKeys, "/etc/sidenote/engines-ca.pem": authority, "/etc/sidenote/engines.pem": string(pair.Cert), "/etc/sidenote/engines-key.pem": string(pair.Key), "/run/secrets/postgres": "secret\n",
 		"/run/secrets/deploy-key": "key\nof lines\n", "/etc/sidenote/known_hosts": "git.example.com ssh-ed25519 AAAA\n", "/run/secrets/s3-token": "token\n",
 		"/run/secrets/sidenote-redis": "one " + strings.Repeat("A", 43) + "=\n",

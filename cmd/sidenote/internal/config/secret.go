@@ -13,6 +13,7 @@ import (
 func (c loader) readSecrets(src Source) {
 	c.readSecret(src, "admin.token", &c.Admin.Token)
 	c.readSecret(src, "admin.read_token", &c.Admin.ReadToken)
+	c.readAdminTokens(src)
 	c.readUpstream(src, "upstream", &c.Upstream)
 	c.readRedis(src)
 	c.readEmbeddings(src)

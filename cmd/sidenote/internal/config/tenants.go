@@ -63,8 +63,8 @@ func (c checker) checkKey(at string, k Key, before []Key) {
 	}
 }
 
-// Expired lists the keys of tenants whose last day is over at the given time, and the certificates
-// that are not valid then.
+// Expired lists the keys of tenants and the admin tokens whose last day is over at the given time, and
+// the certificates that are not valid then.
 func (c *Config) Expired(now time.Time) strictyaml.Problems {
 	var expired strictyaml.Problems
 	for _, name := range sortedKeys(c.Tenants) {
@@ -75,7 +75,7 @@ func (c *Config) Expired(now time.Time) strictyaml.Problems {
 			}
 		}
 	}
-	return append(expired, expiredCertificates(c, now)...)
+	return slices.Concat(expired, c.expiredTokens(now), expiredCertificates(c, now))
 }
 
 // checkChoice refuses a policy that is used but has no upstream, if there are several.

@@ -307,7 +307,7 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 	h := &admin.Handler{
 		Telemetry: e.telemetry(), Rewriter: rw, Assembler: rewrite.NewAssembler(rw.Models), Planners: plans, Tenants: directory,
 		Explain: e.explained, Overview: e.overview, Modes: e.modes, Lookup: lookupOf(e, cfg, rw, directory, plans), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
-		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value,
+		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value, Tokens: cfg.AdminTokens(),
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 	}
 	if e.budgets != nil {
