@@ -347,7 +347,7 @@ func loads(text string) error {
 			case file == "included.yaml":
 				return []byte("models: [{match: house, window: 1k}]"), nil
 			case strings.HasPrefix(file, "/run/secrets/"), file == "PATH", strings.HasSuffix(file, "known_hosts"):
-				return []byte(path.Base(file)), nil
+				return []byte("a-secret-in-" + path.Base(file)), nil
 			}
 			return nil, &fs.PathError{Op: "open", Path: file, Err: fs.ErrNotExist}
 		},
