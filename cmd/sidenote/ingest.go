@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/server"
 )
 
 type ingestCmd struct {
@@ -38,7 +39,8 @@ func (c *ingestCmd) Run(a *app) error {
 	}
 	show, stop := newProgress(a)
 	defer stop()
-	r := &ingestion{Config: cfg, Shown: c.certificate(cfg), Show: show, Stderr: a.stderr}
+	r := &ingestion{Config: cfg, Shown: c.certificate(cfg), Show: show, Stderr: a.stderr, Audit: server.CommandAudit(cfg, a.stderr, userName())}
+	defer func() { _ = r.Audit.Close() }() // each line is written at once
 	if err := r.Choose(c.AcceptDeletions); err != nil {
 		return usageError{err}
 	}

@@ -19,6 +19,7 @@ import (
 	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/server"
+	"sidenote/proxy/audit"
 	"sidenote/proxy/explain"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
@@ -33,6 +34,7 @@ type ingestion struct {
 	Shown  *client.Certificate // presented to the process that writes the state folder
 	Show   *terminal.Progress
 	Stderr io.Writer
+	Audit  *audit.Log // gets what this process reads; may be nil
 
 	Done     []ingestedBase // bases that were read
 	Embedded []embeddedBase // bases that were embedded
@@ -261,6 +263,7 @@ func (r *ingestion) finish(done ingestedBase) {
 	r.Show.Clear()
 	r.Done = append(r.Done, done)
 	r.forget(done.ID)
+	r.record(audit.Event{Object: done.ID, Result: audit.OK})
 }
 
 // fail records that a base could not be read; the others are read nevertheless.
@@ -272,6 +275,15 @@ func (r *ingestion) fail(unread folder.Folder, err error) {
 	}
 	r.failed[unread.ID] = err
 	r.forget(unread.ID)
+	r.record(audit.Event{Object: unread.ID, Result: audit.Failed, Reason: err.Error()})
+}
+
+// record records that a base was read. Another process records what it reads itself.
+func (r *ingestion) record(e audit.Event) {
+	if r.reader == "" {
+		e.Action = audit.Ingest
+		r.Audit.Record(e)
+	}
 }
 
 // forget records that a base is no longer being read.

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"os/user"
 	"slices"
 	"time"
 
@@ -17,7 +19,6 @@ import (
 	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/server"
-	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge/library"
@@ -96,6 +97,14 @@ func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*library.Librar
 	return library, nil
 }
 
+// userName returns the name of the user who runs this process.
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "unknown"
+}
+
 // alone calls do with an admin port of this process, and closes the library at the end.
 func (a *app) alone(cfg *config.Config, library *library.Library, write bool, do func(*client.Admin) error) (err error) {
 	opened := "opened"
@@ -104,7 +113,13 @@ func (a *app) alone(cfg *config.Config, library *library.Library, write bool, do
 	}
 	fmt.Fprintf(a.stderr, "%s %s\n", opened, cfg.State.Path)
 	token := rand.Text()
-	srv := admin.NewServer((&admin.Handler{Manager: server.NewManager(cfg, library), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
+	events := server.CommandAudit(cfg, a.stderr, userName())
+	defer func() { err = errors.Join(err, events.Close()) }()
+	handler := &admin.Handler{
+		Manager: server.NewManager(cfg, library), Audit: events,
+		Tokens: []admin.Token{{SHA256: sha256.Sum256([]byte(token)), Scope: admin.ScopeAdmin}},
+	}
+	srv := admin.NewServer(handler.Handle, slog.New(slog.DiscardHandler))
 	ln := fasthttputil.NewInmemoryListener()
 	served := make(chan error, 1)
 	panics.Go(a.panicked, func() { served <- srv.Serve(ln) }, func() { close(served) })

@@ -47,7 +47,7 @@ func (c *serveCmd) Run(a *app) error {
 	if err := serving.RefuseOpen(cfg, ls); err != nil {
 		return usageError{err}
 	}
-	e, err := server.New(a.ctx, cfg, server.Options{Keep: true, Address: ls.AdminAddress(), Log: out.Log})
+	e, err := server.New(a.ctx, cfg, server.Options{Keep: true, Address: ls.AdminAddress(), Log: out.Log, Audit: out.Lines()})
 	if err != nil {
 		if a.ctx.Err() != nil {
 			return nil // asked to stop
@@ -62,6 +62,7 @@ func (c *serveCmd) Run(a *app) error {
 		return usageError{err}
 	}
 	again.Log, again.Running, again.Apply, again.Panicked = out.Log, e.Running, e.Reload, e.Panicked
+	again.Record = e.Audit().Record
 	again.Check = func(ctx context.Context, cfg *config.Config) error { return serving.Refuse(ctx, cfg, ls) }
 	e.Reloader = again
 	again.Show(e.Metrics)

@@ -59,16 +59,22 @@ func unknownToken(by *caller) error {
 	return &tenant.APIError{Reason: report.ReasonKey, Message: message}
 }
 
+// Codes of refusals of tokens that are known.
+const (
+	codeScope    = "insufficient_scope"
+	codeReadOnly = "read_only_token"
+)
+
 // insufficient returns the error for a caller whose token does not allow a request.
 func insufficient(by *caller) error {
-	return Refuse(fasthttp.StatusForbidden, "insufficient_scope", "The token %q has the scope %s, which does not allow this.", by.Name, by.Scope)
+	return Refuse(fasthttp.StatusForbidden, codeScope, "The token %q has the scope %s, which does not allow this.", by.Name, by.Scope)
 }
 
 // admitChange returns an error if a caller may not make a change.
 func (h *Handler) admitChange(ctx *fasthttp.RequestCtx, e endpoint, needs need, by *caller) error {
 	switch {
 	case by.Scope == scopeReadToken:
-		return Refuse(fasthttp.StatusForbidden, "read_only_token", "This token is for reading only; a write needs the admin token.")
+		return Refuse(fasthttp.StatusForbidden, codeReadOnly, "This token is for reading only; a write needs the admin token.")
 	case by.Scope == "" && !h.hasAdmin():
 		if _, err := h.stateToken(); err != nil {
 			return Refuse(fasthttp.StatusForbidden, "no_admin_token", "There is no admin token to write with: %v. Set SIDENOTE_ADMIN_TOKEN or admin.token.", err)

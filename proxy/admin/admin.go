@@ -18,6 +18,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/cache/usage"
 	"sidenote/proxy"
+	"sidenote/proxy/audit"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -51,6 +52,7 @@ type Handler struct {
 	Modes     *tenant.Switch     // lowers the modes of tenants; nil disables that endpoint
 	Reload    Reload             // reloads the configuration; nil disables that endpoint
 	Inspector Inspector          // pages for people; nil disables them
+	Audit     *audit.Log         // gets what is changed and refused; may be nil
 	Hosts     []string           // names by which this port may be called, besides localhost and addresses
 
 	// Callers send tokens as bearer tokens. Without Token, ReadToken and Tokens, reads need none.
@@ -68,8 +70,9 @@ type Handler struct {
 type Inspector interface {
 	// Answer answers a request and returns true, unless there is nothing at its path. Host and
 	// Origin have been checked. If admitted is false, the caller may read only after signing in
-	// with a token that may inspect. tokens returns the valid tokens.
-	Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() []Token) bool
+	// with a token that may inspect. by is the name of the bearer token, "" for none; tokens returns
+	// the valid tokens.
+	Answer(ctx *fasthttp.RequestCtx, by string, admitted bool, tokens func() []Token) bool
 }
 
 // A Telemetry serves only /metrics, /healthz and /readyz, without a token, for a listener that
@@ -96,7 +99,8 @@ func (t Telemetry) endpoint(path string) (endpoint, bool) {
 // A request is a request with its caller.
 type request struct {
 	*Handler
-	by caller
+	by    caller
+	trail *trail
 }
 
 // endpoint returns the endpoint at the path of a request.
@@ -113,7 +117,7 @@ func (r request) endpoint(ctx *fasthttp.RequestCtx) (e endpoint, ok bool) {
 		}
 	}
 	if r.Manager != nil {
-		if e, ok = (management{Manager: r.Manager, by: &r.by}).endpoint(method, original); ok {
+		if e, ok = (management{Manager: Audited(r.Manager, func(e audit.Event) { r.record(ctx, e) }), by: &r.by}).endpoint(method, original); ok {
 			return e, ok
 		}
 	}
@@ -148,9 +152,9 @@ func (r request) fixed(method, path string) (endpoint, bool) {
 	case path == OverviewPath && r.Overview != nil:
 		return endpoint{method: "GET", path: path, handle: r.overview}, true
 	case path == ModePath && r.Modes != nil:
-		return switching{r.Modes, r.Tenants}.endpoint(method), true
+		return switching{r, r.Modes, r.Tenants}.endpoint(method), true
 	case path == ReloadPath && r.Reload != nil:
-		return endpoint{method: "POST", path: path, handle: r.Reload.answer}, true
+		return endpoint{method: "POST", path: path, handle: r.reload}, true
 	case explained && id != "":
 		return endpoint{method: "GET", path: ExplainPath + "{id}", handle: func(ctx *fasthttp.RequestCtx) error { return r.explain(ctx, id) }}, true
 	}
@@ -159,13 +163,15 @@ func (r request) fixed(method, path string) (endpoint, bool) {
 
 // Handle answers one request, if it is allowed.
 func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
-	r := request{h, h.callerOf(ctx)}
+	r := request{h, h.callerOf(ctx), new(trail)}
+	defer r.trail.show(ctx)
 	e, ok := r.endpoint(ctx)
 	if err := h.admit(ctx, e, ok, &r.by); err != nil {
+		r.refusedToken(ctx, err)
 		refuse(ctx, err)
 		return
 	}
-	if !ok && h.Inspector != nil && h.Inspector.Answer(ctx, r.by.MayInspect() || r.by.Scope == "" && h.open(), h.valid) {
+	if !ok && h.Inspector != nil && h.Inspector.Answer(ctx, r.by.Name, r.by.MayInspect() || r.by.Scope == "" && h.open(), h.valid) {
 		return
 	}
 	serve(ctx, e, ok, h.index())

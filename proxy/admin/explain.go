@@ -1,6 +1,10 @@
 package admin
 
-import "github.com/valyala/fasthttp"
+import (
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/audit"
+)
 
 // ExplainPath, followed by the id of a request, is the path of its explanation.
 const ExplainPath = "/v1/explain/"
@@ -16,6 +20,9 @@ func (r request) explain(ctx *fasthttp.RequestCtx, id string) error {
 	e, have, keep := r.Explain.Find(id)
 	if e == nil {
 		return Refuse(fasthttp.StatusNotFound, "not_found", "Request %.*q is not recorded, or not yet; of the last %d requests (explain.keep), %d are kept.", maxID, id, keep, have)
+	}
+	if e.HasTexts() {
+		r.record(ctx, audit.Event{Action: audit.Explain, Object: e.ID, Result: audit.OK})
 	}
 	return writeJSON(ctx, fasthttp.StatusOK, e)
 }

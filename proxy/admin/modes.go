@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/audit"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
@@ -48,6 +49,7 @@ const (
 
 // A switching serves ModePath.
 type switching struct {
+	request
 	modes   *tenant.Switch
 	tenants *tenant.Directory
 }
@@ -78,9 +80,11 @@ func (s switching) set(ctx *fasthttp.RequestCtx) error {
 		if asked.For != "" {
 			return optionError("for", "The mode auto removes the override at once and takes no duration.")
 		}
+		before := s.entry(asked.Tenant)
 		if !s.modes.Reset(asked.Tenant) {
 			return Refuse(fasthttp.StatusNotFound, "not_found", "Nothing is set for %s.", tenantOrAll(asked.Tenant))
 		}
+		s.switched(ctx, asked.Tenant, before, ModeAuto)
 		return s.show(ctx)
 	}
 	mode, err := rewrite.ParseMode(asked.Mode)
@@ -98,8 +102,24 @@ func (s switching) set(ctx *fasthttp.RequestCtx) error {
 		}
 		e.Until = e.Since.Add(d)
 	}
+	before := s.entry(asked.Tenant)
 	s.modes.Set(e)
+	s.switched(ctx, asked.Tenant, before, e.String())
 	return s.show(ctx)
+}
+
+// entry describes what is set for a tenant.
+func (s switching) entry(tenant string) string {
+	for _, e := range s.modes.Entries(time.Now()) {
+		if e.Tenant == tenant {
+			return e.String()
+		}
+	}
+	return ModeAuto
+}
+
+func (s switching) switched(ctx *fasthttp.RequestCtx, tenant, before, after string) {
+	s.record(ctx, audit.Event{Action: audit.Mode, Object: tenantOrAll(tenant), Result: audit.OK, Changes: []audit.Change{audit.NewChange("mode", before, after)}})
 }
 
 func tenantOrAll(tenant string) string {

@@ -2,9 +2,12 @@ package admin
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/audit"
 )
 
 // ReloadPath is where the configuration is reloaded.
@@ -20,6 +23,15 @@ type Reloaded struct {
 	Tenants []ReloadedTenant `json:"tenants"`
 	Keys    []string         `json:"keys"`    // changed keys outside of tenants and policies
 	Restart []string         `json:"restart"` // changed keys that keep their value until a restart
+	Changes []audit.Change   `json:"-"`       // all of these with their values
+}
+
+// ReloadEvent returns the event of a reload.
+func ReloadEvent(changed Reloaded, err error) audit.Event {
+	if err != nil {
+		return audit.Event{Action: audit.Reload, Result: audit.Refused, Reason: strings.Join(strings.Fields(err.Error()), " ")}
+	}
+	return audit.Event{Action: audit.Reload, Result: audit.OK, Changes: changed.Changes}
 }
 
 // A ReloadedTenant is a tenant that has changed.
@@ -32,11 +44,12 @@ type ReloadedTenant struct {
 // reloadWait limits the time of a reload.
 const reloadWait = time.Minute
 
-// answer reloads the configuration.
-func (r Reload) answer(ctx *fasthttp.RequestCtx) error {
+// reload reloads the configuration.
+func (r request) reload(ctx *fasthttp.RequestCtx) error {
 	wait, cancel := context.WithTimeout(context.Background(), reloadWait)
 	defer cancel()
-	changed, err := r(wait)
+	changed, err := r.Reload(wait)
+	r.record(ctx, ReloadEvent(changed, err))
 	if err != nil {
 		return &Refusal{Status: fasthttp.StatusUnprocessableEntity, Code: "invalid_configuration", Message: err.Error(), Err: err}
 	}

@@ -63,7 +63,9 @@ func (r request) viewer(ctx *fasthttp.RequestCtx) (explain.Viewer, error) {
 	var as *string
 	if ctx.QueryArgs().Has("tenant") {
 		if r.by.Scope != "" && !r.by.MayInspect() {
-			return explain.Viewer{}, insufficient(&r.by)
+			err := insufficient(&r.by)
+			r.refusedToken(ctx, err)
+			return explain.Viewer{}, err
 		}
 		name := string(ctx.QueryArgs().Peek("tenant"))
 		as = &name

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"time"
 
 	"sidenote/proxy/answer"
@@ -61,6 +62,12 @@ type Explanation struct {
 	Answer *Answer `json:"answer,omitempty"`
 
 	Line string `json:"-"` // Sidenote-Status of the answer, as known at its end
+}
+
+// HasTexts reports whether the explanation has bodies, or texts of stages.
+func (e *Explanation) HasTexts() bool {
+	spoke := func(s Stage) bool { return s.Request != nil || s.Output != nil }
+	return e.Received != nil || e.Sent != nil || e.Answer != nil || e.Stages != nil && slices.ContainsFunc(e.Stages.Called, spoke)
 }
 
 // An Answer is the kept text of the first choice of an answer, before citations were removed from

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/admin"
+	"sidenote/proxy/audit"
 	"sidenote/proxy/transport"
 )
 
@@ -83,6 +84,7 @@ func (i *Inspector) upload(v *visit) error {
 	defer cancel()
 	for _, f := range files {
 		done, err := i.data.Documents.PutFile(ctx, v.name, f)
+		i.record(v, admin.Ended(audit.Event{Action: audit.Upload, Object: v.name, Documents: []string{f.Name}}, err))
 		if err != nil {
 			done = admin.WrittenFile{File: f.Name, Error: &admin.FileProblem{FileNote: admin.FileNote{Message: messageOf(err)}}}
 		}
@@ -128,7 +130,10 @@ func (i *Inspector) deleteDocument(v *visit) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), changeWait)
 	defer cancel()
-	if err := i.data.Documents.Remove(ctx, v.name, string(form.Peek("id"))); err != nil {
+	id := string(form.Peek("id"))
+	err = i.data.Documents.Remove(ctx, v.name, id)
+	i.record(v, admin.Ended(audit.Event{Action: audit.Delete, Object: v.name, Documents: []string{id}}, err))
+	if err != nil {
 		return &problem{fasthttp.StatusConflict, messageOf(err)}
 	}
 	redirect(v.RequestCtx, baseAddress(v.name))

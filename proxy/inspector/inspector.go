@@ -14,6 +14,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/audit"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite/model"
@@ -39,6 +40,7 @@ type Data struct {
 	Learnt    *model.Tracker           // what was learnt about upstreams; may be nil
 	Knowledge *explain.Knowledge       // the knowledge bases; may be nil
 	DryRun    *explain.DryRunner       // for asking requests again; may be nil
+	Audit     *audit.Log               // gets changes, and who reads texts of requests; may be nil
 	Documents Documents                // changes documents; nil: they cannot be changed
 }
 
@@ -59,6 +61,7 @@ type Token = [sha256.Size]byte
 type visit struct {
 	*fasthttp.RequestCtx
 	name     string        // value of the path's part in braces
+	by       string        // name of the token that was sent as a bearer token; "" for none
 	admitted bool          // may read without a session
 	tokens   []admin.Token // tokens that sessions may be based on
 	in       *admin.Token  // of the session, which can be ended; nil: not signed in
@@ -76,8 +79,8 @@ type routeInspector struct {
 // Answer answers a request and returns true, unless there is nothing at its path. Host and Origin
 // have been checked. If admitted is false, the request needs a session based on one of the tokens
 // that may inspect. Changes always need one based on a token that may change everything.
-func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() []admin.Token) bool {
-	v := &visit{RequestCtx: ctx, admitted: admitted}
+func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, by string, admitted bool, tokens func() []admin.Token) bool {
+	v := &visit{RequestCtx: ctx, by: by, admitted: admitted}
 	r, allowed := i.find(v)
 	if allowed == "" {
 		return false

@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/audit"
 	"sidenote/proxy/explain"
 )
 
@@ -115,6 +116,9 @@ func (i *Inspector) explained(v *visit) (*explain.Explanation, error) {
 	e, have, keep := i.data.Requests.Find(v.name)
 	if e == nil {
 		return nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("Request %s is not recorded, or not yet; of the last %d requests (explain.keep), %d are kept.", cut(v.name, "").Text, keep, have)}
+	}
+	if e.HasTexts() {
+		i.record(v, audit.Event{Action: audit.Explain, Object: e.ID, Result: audit.OK})
 	}
 	return e, nil
 }

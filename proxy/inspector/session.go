@@ -12,6 +12,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/admin"
+	"sidenote/proxy/audit"
+	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 )
 
@@ -125,8 +127,21 @@ func (i *Inspector) signIn(v *visit) error {
 		redirect(v.RequestCtx, next)
 		return nil
 	}
+	i.record(v, audit.Event{Action: audit.Token, Object: "POST " + signInPath, Result: audit.Refused, Reason: "invalid_api_key"})
 	v.Response.SetStatusCode(fasthttp.StatusUnauthorized)
 	return i.show(v, page{title: "Sign in", file: "signin.html", public: true}, signInView{Next: next, Wrong: true})
+}
+
+// record records an event of a visit.
+func (i *Inspector) record(v *visit, e audit.Event) {
+	token := v.by
+	if v.in != nil {
+		token = v.in.Name
+	}
+	of := admin.Requested(v.RequestCtx, i.data.Tenants, token)
+	e.Time, e.Token, e.Address, e.Request = of.Time, of.Token, of.Address, of.Request
+	v.Response.Header.Set(report.HeaderID, e.Request)
+	i.data.Audit.Record(e)
 }
 
 // readForm reads a form of at most limit bytes.

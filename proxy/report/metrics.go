@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"sidenote/proxy/audit"
 	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -53,6 +54,7 @@ type Metrics struct {
 	citations, citationsUnread          *prometheus.CounterVec
 	support                             prometheus.Observer
 	modelUnknown, panics                prometheus.Counter
+	audited                             *prometheus.CounterVec
 	byRequest                           recentSeries[requestKey, *requestSeries]
 	fixed                               fixed
 
@@ -100,6 +102,7 @@ func NewMetrics(n MetricNames) *Metrics {
 	m.citationsUnread = f.counters("citations_unread_total", "Answers whose citations could not be checked.", "reason")
 	m.support = f.histograms("citation_support", "Per cited source: the share of the citing statement's terms that it contains.", []float64{0, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}).WithLabelValues()
 	m.modelUnknown = f.counters("model_unknown_total", "Chats for models not in the model table.").WithLabelValues()
+	m.audited = f.counters("audit_events_total", "Changes, refused tokens and readings of requests, as in the audit.", "action", "result")
 	m.panics = f.counters("panics_total", "Panics, each costing one request or task; the log has their stacks.").WithLabelValues()
 	m.cacheMetrics = newCacheMetrics(f)
 	m.baseMetrics = newBaseMetrics(f, newNames(n.Knowledge, overflow))
@@ -123,6 +126,10 @@ func NewMetrics(n MetricNames) *Metrics {
 // first scrape.
 func (m *Metrics) startAtZero(n MetricNames) {
 	m.startTenants(n.Tenants)
+	for _, action := range audit.Actions() {
+		m.audited.WithLabelValues(string(action), string(audit.OK))
+		m.audited.WithLabelValues(string(action), string(audit.Refused))
+	}
 	for _, reason := range [...]string{"concurrency", "memory", "shadow", "calibration", "usage", "connections", "address", "idle", "descriptors"} {
 		m.shed.WithLabelValues(reason)
 	}
@@ -281,6 +288,11 @@ func (m *Metrics) EndStream() { m.streams.Dec() }
 // "shadow", "calibration" or "usage" for background work, "connections", "address", "idle" or
 // "descriptors" for connections.
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
+
+// Audited counts an event of the audit.
+func (m *Metrics) Audited(action audit.Action, result audit.Result) {
+	m.audited.WithLabelValues(string(action), string(result)).Inc()
+}
 
 // Panicked counts a recovered panic.
 func (m *Metrics) Panicked(any, []byte) { m.panics.Inc() }

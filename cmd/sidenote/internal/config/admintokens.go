@@ -35,6 +35,9 @@ func (f *TokenFile) UnmarshalText(text []byte) error {
 // Shown returns the path.
 func (f TokenFile) Shown() string { return f.Path }
 
+// sum returns the first 8 hex digits of the SHA-256 of the token; "" if it was not read.
+func (f TokenFile) sum() string { return sumOf(f.Value) }
+
 // digest returns the SHA-256 of the token; zero if it was not read.
 func (t *AdminToken) digest() Digest {
 	if text := t.File.Value.Reveal(); text != "" {

@@ -5,6 +5,7 @@ package config
 
 import (
 	"crypto/tls"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,6 +32,7 @@ type Config struct {
 	State         State         `yaml:"state"`
 	Cache         Cache         `yaml:"cache"`
 	Explain       Explain       `yaml:"explain"`
+	Audit         Audit         `yaml:"audit"`
 	Redis         Redis         `yaml:"redis"`
 	Embeddings    Embeddings    `yaml:"embeddings"`
 	Budgets       Budgets       `yaml:"budgets"`
@@ -88,6 +90,32 @@ type Admin struct {
 	Token     Secret       `yaml:"token"`
 	ReadToken Secret       `yaml:"read_token"` // for everything that changes nothing
 	Tokens    []AdminToken `yaml:"tokens"`
+}
+
+// Audit says where a line is written for each change; the zero Audit writes none.
+type Audit struct {
+	File   string `yaml:"file"`
+	Stderr bool   `yaml:"-"` // with the log
+}
+
+// auditStderr is the text of an Audit to the log.
+const auditStderr = "stderr"
+
+// SetPlain sets an Audit that is one word.
+func (a *Audit) SetPlain(text string) error {
+	if text != auditStderr {
+		return fmt.Errorf("%q is not %s; write {file: PATH} for a file", text, auditStderr)
+	}
+	a.Stderr = true
+	return nil
+}
+
+// Shown returns where lines are written, "" for nowhere.
+func (a Audit) Shown() string {
+	if a.Stderr {
+		return auditStderr
+	}
+	return a.File
 }
 
 // Telemetry configures metrics, probes and the log.

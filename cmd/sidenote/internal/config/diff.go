@@ -42,6 +42,11 @@ type Change struct {
 	// same.
 	Secret bool `json:"secret,omitempty"`
 
+	// OldSHA256 and NewSHA256 are the first 8 hex digits of the SHA-256 of the secrets; "" if the key
+	// is no secret, or not set.
+	OldSHA256 string `json:"-"`
+	NewSHA256 string `json:"-"`
+
 	// Restart says that a running process keeps the old value until it is restarted.
 	Restart bool `json:"restart,omitempty"`
 }
@@ -181,6 +186,17 @@ func (c comparison) naming(name Name) []string {
 
 func hasMoney(l Limits) bool { return l.USDPerDay+l.USDPerMonth > 0 }
 
+// secretSum returns the beginning of the digest of a secret; "" for other settings.
+func secretSum(s strictyaml.Setting) string {
+	if !s.Value.IsValid() {
+		return ""
+	}
+	if secret, ok := s.Value.Interface().(interface{ sum() string }); ok {
+		return secret.sum()
+	}
+	return ""
+}
+
 // compare returns the differences of two lists of settings, in their order.
 func compare(before, after []strictyaml.Setting) []Change {
 	changes := []Change{}
@@ -196,12 +212,12 @@ func compare(before, after []strictyaml.Setting) []Change {
 		delete(old, s.Key)
 		hidden := there && was.Text == s.Text && !reflect.DeepEqual(was.Value.Interface(), s.Value.Interface())
 		if was.Text != s.Text || hidden {
-			changes = append(changes, Change{Key: s.Key, Old: was.Text, New: s.Text, Secret: hidden})
+			changes = append(changes, Change{Key: s.Key, Old: was.Text, New: s.Text, Secret: hidden, OldSHA256: secretSum(was), NewSHA256: secretSum(s)})
 		}
 	}
 	for _, s := range before {
 		if _, gone := old[s.Key]; gone {
-			changes = append(changes, Change{Key: s.Key, Old: s.Text})
+			changes = append(changes, Change{Key: s.Key, Old: s.Text, OldSHA256: secretSum(s)})
 		}
 	}
 	order := make(map[string]int, len(before)+len(after))

@@ -92,6 +92,8 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 		return ref("secret")
 	case reflect.TypeFor[RedisURL](), reflect.TypeFor[ProxyURL](), reflect.TypeFor[Login]():
 		return object{"anyOf": []object{{"type": "string"}, ref("secret")}}
+	case reflect.TypeFor[Audit]():
+		return object{"anyOf": []object{{"enum": []string{auditStderr}}, b.structure(key, t)}}
 	case reflect.TypeFor[Ports]():
 		one := b.value(key+"[]", t.Elem(), "")
 		return object{"anyOf": []object{one, ref("variable"), {"type": "array", "minItems": 1, "items": one}}}

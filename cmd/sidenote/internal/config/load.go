@@ -72,6 +72,7 @@ func Load(src Source) (*Config, error) {
 	l.locateState(src.Env)
 	l.locateFolders()
 	l.locateMirrors()
+	l.locateAudit()
 	checker(l).check(src.Offline)
 	if len(c.problems) == 0 {
 		c.resolve()

@@ -39,6 +39,13 @@ func (c loader) locateFolders() {
 	}
 }
 
+// locateAudit resolves the path of the audit.
+func (c loader) locateAudit() {
+	if c.Audit.File != "" {
+		c.Audit.File = c.locate("audit.file", c.Audit.File)
+	}
+}
+
 // locateState sets a state folder that is not configured to that of the XDG Base Directory
 // Specification (https://specifications.freedesktop.org/basedir-spec/latest/).
 func (c loader) locateState(env func(string) (string, bool)) {
@@ -68,7 +75,7 @@ func (c checker) checkState() {
 
 // MovePaths replaces each resolved path by move(path).
 func (c *Config) MovePaths(move func(path string) string) {
-	c.State.Path = move(c.State.Path)
+	c.State.Path, c.Audit.File = move(c.State.Path), move(c.Audit.File)
 	c.Admin.Tokens = slices.Clone(c.Admin.Tokens)
 	for i := range c.Admin.Tokens {
 		c.Admin.Tokens[i].File.Path = move(c.Admin.Tokens[i].File.Path)

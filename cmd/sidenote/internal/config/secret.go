@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"strings"
 
@@ -57,6 +59,18 @@ func (s Secret) Shown() string {
 		return "file " + s.File
 	}
 	return ""
+}
+
+// sum returns the first 8 hex digits of the SHA-256 of the secret; "" if there is none.
+func (s Secret) sum() string { return sumOf(s.Value) }
+
+func sumOf(s proxy.Secret) string {
+	text := s.Reveal()
+	if text == "" {
+		return ""
+	}
+	digest := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(digest[:4])
 }
 
 // readSecret reads a secret that must be one word.

@@ -139,6 +139,9 @@ func processSections() []section {
 			{"keep", "1000", "How many requests `sidenote explain ID` can show, a few KiB each; 0 for none."},
 			{"bodies", "`off`", "What is kept of chat bodies: `off`, `redacted` (lengths instead of texts) or `full` (as in `demo`)."},
 		}},
+		{"audit", "Where a line of JSON is written for each change of knowledge, modes and settings: `stderr`, or a file.", []about{
+			{"file", "none", "File that only its owner may read; it may be moved away at any time."},
+		}},
 		{"budgets", "Where usage of tenants is counted.", []about{
 			{"store", "`auto`", "`auto`: Redis if there is one, else the state folder; `process`: never Redis."},
 			{"on_failure", "`fail_closed`", "When usage cannot be counted: `fail_closed` answers 503, `allowance` lets each replica grant `budgets.allowance`."},

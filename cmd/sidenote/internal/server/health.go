@@ -56,6 +56,9 @@ func (e *Engine) problems() []string {
 	if e.Reloader != nil && e.Reloader.Problem() != "" {
 		lines = append(lines, e.Reloader.Problem())
 	}
+	if why := e.audit.Problem(); why != "" {
+		lines = append(lines, why)
+	}
 	lines = append(lines, e.switched()...)
 	lines = append(lines, e.issuers.Load().Problems()...)
 	lines = append(lines, e.embedding.Problems()...)

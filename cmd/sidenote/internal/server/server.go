@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/audit"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/report"
@@ -46,6 +48,9 @@ type Options struct {
 	Vectors bool   // the state folder is opened for writing, but only for vectors: see Vectors
 	Serve   bool   // requests are served without keeping anything: limits count in this process alone
 
+	// Audit gets the lines of audit: stderr, and those that the file of the audit does not take. It
+	// may be nil.
+	Audit io.Writer
 	// Log is called when a problem in the background begins and ends; it may be nil.
 	Log func(level slog.Level, line string)
 	// Used is called with the tokens sent to services. It may be nil, and may be called concurrently.
@@ -91,6 +96,7 @@ type Engine struct {
 
 	issuers  atomic.Pointer[Issuers]
 	monitor  Monitor
+	audit    *audit.Log
 	tasks    *Tasks
 	stopping atomic.Bool
 	opened   atomic.Bool // every base was open once
@@ -121,7 +127,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	reader.neutralised = m.Neutralised
 	m.TellOfCertificates(cfg)
 	e := &Engine{
-		Config: cfg, Metrics: m.Metrics, Reader: reader, monitor: m,
+		Config: cfg, Metrics: m.Metrics, Reader: reader, monitor: m, audit: openAudit(cfg, o.Audit, m),
 		catalogue: &catalogue{}, overview: explain.NewRecorder(), sessions: inspector.NewSessions(),
 	}
 	e.running.Store(cfg)
@@ -243,7 +249,7 @@ func (e *Engine) Close() error {
 	if e.budgets != nil {
 		errs = append(errs, e.budgets.close())
 	}
-	return errors.Join(append(errs, e.caches.Close())...)
+	return errors.Join(append(errs, e.caches.Close(), e.audit.Close())...)
 }
 
 // Panicked is the panics.Handler of background tasks.
@@ -306,7 +312,7 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 	directory := tenant.NewDirectory(tenants)
 	h := &admin.Handler{
 		Telemetry: e.telemetry(), Rewriter: rw, Assembler: rewrite.NewAssembler(rw.Models), Planners: plans, Tenants: directory,
-		Explain: e.explained, Overview: e.overview, Modes: e.modes, Lookup: lookupOf(e, cfg, rw, directory, plans), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
+		Explain: e.explained, Overview: e.overview, Modes: e.modes, Audit: e.audit, Lookup: lookupOf(e, cfg, rw, directory, plans), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
 		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value, Tokens: cfg.AdminTokens(),
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 	}
@@ -315,8 +321,8 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 	}
 	documents, _ := h.Manager.(inspector.Documents) // nil without a state folder
 	h.Inspector = inspector.New(inspector.Data{
-		Documents: documents,
-		Requests:  e.explained, Overview: func() *explain.Overview { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: Policies{Config: cfg}, Knowledge: h.Lookup, Learnt: rw.Calibration, Modes: e.modes, Usage: h.Usage,
+		Documents: documents, Audit: e.audit,
+		Requests: e.explained, Overview: func() *explain.Overview { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: Policies{Config: cfg}, Knowledge: h.Lookup, Learnt: rw.Calibration, Modes: e.modes, Usage: h.Usage,
 		DryRun: &explain.DryRunner{Rewriter: rw, Planners: plans, Modes: e.modes},
 	}, e.sessions)
 	if e.Reloader != nil {

@@ -9,6 +9,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/audit"
 )
 
 // changes compares a configuration with the running one. It lists the tenants that differ, with
@@ -16,6 +17,7 @@ import (
 func changes(old, fresh *config.Config) admin.Reloaded {
 	out := admin.Reloaded{Object: "reload", Tenants: []admin.ReloadedTenant{}, Keys: []string{}, Restart: []string{}}
 	all := config.CompareConfigs(old, fresh)
+	out.Changes = values(all)
 	for _, t := range all.Tenants {
 		keys := keysOf(t.Changes, false)
 		if t.Kind != config.Changed || len(keys) > 0 { // a restart is needed, so nothing changes now
@@ -37,6 +39,30 @@ func changes(old, fresh *config.Config) admin.Reloaded {
 		}
 	}
 	return out
+}
+
+// values returns all changes with their values.
+func values(all config.Changes) (list []audit.Change) {
+	add := func(prefix string, changes []config.Change) {
+		for _, c := range changes {
+			one := audit.NewChange(prefix+c.Key, c.Old, c.New)
+			one.OldSHA256, one.NewSHA256, one.Restart = c.OldSHA256, c.NewSHA256, c.Restart
+			list = append(list, one)
+		}
+	}
+	add("", all.Keys)
+	for _, t := range all.Tenants {
+		key := "tenants." + string(t.Name)
+		switch t.Kind {
+		case config.Added:
+			list = append(list, audit.NewChange(key, "", config.Added))
+		case config.Removed:
+			list = append(list, audit.NewChange(key, config.Removed, ""))
+		default:
+			add(key+".", t.Changes)
+		}
+	}
+	return list
 }
 
 // inBoth reports whether both configurations have a base or an upstream. Other keys are in both.

@@ -90,6 +90,9 @@ func (o *Output) note(now time.Time, level slog.Level, line string, omitted int)
 	fmt.Fprintln(o.writer, terminal.Note(now, line))
 }
 
+// Lines returns a writer of lines that are neither folded nor formatted.
+func (o *Output) Lines() io.Writer { return o.writer }
+
 // Dropped returns the number of lines that were dropped because the log blocked.
 func (o *Output) Dropped() int64 { return o.writer.Dropped() }
 

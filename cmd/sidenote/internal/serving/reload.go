@@ -13,6 +13,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/audit"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 )
@@ -29,6 +30,8 @@ type Reloader struct {
 	Running func() *config.Config
 	Apply   func(context.Context, *config.Config) error
 	Log     func(level slog.Level, line string)
+	// Record gets the reloads that no request asked for; it may be nil.
+	Record func(audit.Event)
 	// Panicked handles a panic during a reload; it may be nil.
 	Panicked panics.Handler
 
@@ -72,6 +75,13 @@ func (r *Reloader) reload(ctx context.Context, why string) (admin.Reloaded, erro
 	defer r.reading.Unlock()
 	changed, err := r.read(ctx, why)
 	again := r.note(err)
+	if r.Record != nil && why != byCommand && (err != nil || why != byWatcher || !none(changed)) {
+		e := admin.ReloadEvent(changed, err)
+		if e.By = why; err != nil {
+			e.Reason = oneLine(err)
+		}
+		r.Record(e)
+	}
 	switch {
 	case err != nil:
 		r.Log(slog.LevelError, fmt.Sprintf("configuration: reload failed (%s), the running one stays in use: %s", why, oneLine(err)))
