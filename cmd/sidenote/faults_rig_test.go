@@ -27,8 +27,9 @@ const (
 	cycle = 96
 	pool  = 20 // connections of the cache to Redis
 	// ledgerConns is how many connections the ledger of budgets has while nothing is limited: for
-	// its probe, for checking the server's settings, and to add usage.
-	ledgerConns = 3
+	// its probe, for checking the server's settings, and to add usage; and for the probe of the usage by
+	// month, and to add to it.
+	ledgerConns = 5
 )
 
 // A stage is what the rows share: an upstream, knowledge, and a Sidenote without Redis, which gives
