@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,10 @@ type upstreamCall struct {
 	ctx    context.Context // the context if it is not watch itself; else nil
 	stop   func() bool     // stops waiting for the end of ctx; nil if ctx is nil
 	answer Answer
-	sent   bool // part of the request may have been sent; used by the goroutine of Do only
+
+	// Used by the goroutine of Do only.
+	sent  bool   // part of the request may have been sent
+	taken []byte // the client's body, if it was read and nothing was sent
 
 	mu sync.Mutex
 	progress
@@ -91,6 +95,12 @@ type progress struct {
 //
 // Only one call at a time may send the client's own body, and none may after that.
 func (u *Upstream) Do(ctx context.Context, c Call) (*Answer, error) {
+	answer, _, err := u.try(ctx, c)
+	return answer, err
+}
+
+// try is Do. taken is not nil if nothing was sent, but the client's body was read: it is that body.
+func (u *Upstream) try(ctx context.Context, c Call) (answer *Answer, taken []byte, err error) {
 	x := newCall(ctx)
 	x.up, x.head, x.now = u, c.Head, tcp.Clock()
 	if x.watch != ctx {
@@ -105,9 +115,11 @@ func (u *Upstream) Do(ctx context.Context, c Call) (*Answer, error) {
 		if x.watch != nil && ClassOf(err) == ClientGone {
 			x.watch.client.cut = true
 		}
-		return nil, err
+		u.reach.note(x.now, err)
+		return nil, x.taken, err
 	}
-	return &x.answer, nil
+	u.reach.note(x.now, nil)
+	return &x.answer, nil, nil
 }
 
 // newCall returns a call for ctx.
@@ -217,6 +229,7 @@ func (x *upstreamCall) connect(unchecked bool) error {
 
 // sendInline writes head and body at once.
 func (x *upstreamCall) sendInline(text *[]byte, body [][]byte, rest io.Reader, length int64) error {
+	head := len(*text)
 	if length <= maxCopied || x.up.tls != nil || len(body) > maxPieces {
 		if err := x.join(text, body, rest, length); err != nil {
 			return err
@@ -241,6 +254,9 @@ func (x *upstreamCall) sendInline(text *[]byte, body [][]byte, rest io.Reader, l
 		x.mu.Unlock()
 		x.up.release(c, false)
 		if err := x.connect(true); err != nil {
+			if rest != nil && x.head.client.state.bodyRead {
+				x.taken = bytes.Clone((*text)[head:])
+			}
 			return err
 		}
 	}
@@ -330,7 +346,7 @@ func (x *upstreamCall) classify(err error, timeout, otherwise Class) error {
 	case errors.Is(err, http1.ErrFraming):
 		return &Error{BadResponse, err}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &Error{timeout, err}
+		return &Error{timeout, &Expired{x.up.limit(timeout), err}}
 	}
 	return &Error{otherwise, http1.UnexpectedEOF(err)}
 }

@@ -54,7 +54,13 @@ func listen(t testing.TB) net.Listener {
 // when script returns.
 func newOrigin(t testing.TB, script func(c net.Conn, br *bufio.Reader)) *origin {
 	t.Helper()
-	o := &origin{ln: listen(t)}
+	return newOriginOn(t, listen(t), script)
+}
+
+// newOriginOn is newOrigin with a listener.
+func newOriginOn(t testing.TB, ln net.Listener, script func(c net.Conn, br *bufio.Reader)) *origin {
+	t.Helper()
+	o := &origin{ln: ln}
 	o.wg.Go(func() {
 		for {
 			c, err := o.ln.Accept()

@@ -12,6 +12,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"sidenote/proxy/transport/http1"
 	"sidenote/proxy/transport/tcp"
@@ -66,6 +67,35 @@ func (e *Error) Unwrap() error { return e.Err }
 // Timeout reports whether the upstream took too long; clients then get a 504 instead of a 502.
 func (e *Error) Timeout() bool {
 	return e.Class == ConnectTimeout || e.Class == FirstByteTimeout || e.Class == IdleTimeout
+}
+
+// Unsent reports whether err says that no connection was made, so that nothing reached the upstream.
+func Unsent(err error) bool {
+	switch ClassOf(err) {
+	case ConnectFailed, ConnectTimeout, TLSFailed:
+		return true
+	}
+	return false
+}
+
+// An Expired is the cause of an error if a limit of Config was exceeded.
+type Expired struct {
+	Limit time.Duration
+	Err   error
+}
+
+// Error names the limit.
+func (e *Expired) Error() string { return fmt.Sprintf("nothing within %s", e.Limit) }
+
+// Unwrap returns the cause.
+func (e *Expired) Unwrap() error { return e.Err }
+
+// LimitOf returns the limit that was exceeded, 0 if err has another cause.
+func LimitOf(err error) time.Duration {
+	if e, ok := errors.AsType[*Expired](err); ok {
+		return e.Limit
+	}
+	return 0
 }
 
 // ClassOf returns the class of err, "" for nil and foreign errors.

@@ -52,6 +52,8 @@ type Upstream struct {
 	// How idle connections are checked: in the system's best way, except in tests.
 	reusable func(syscall.RawConn) bool
 
+	reach reach
+
 	life context.Context // ends with Close
 	end  context.CancelFunc
 
@@ -271,12 +273,10 @@ func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.config.Connect)
 	defer cancel()
 	opened, plain, err := u.config.Dial.Conn(ctx, u.addr, u.tls, u.config.Raw)
-	switch {
-	case errors.Is(err, ErrTLS):
-		return nil, &Error{connectClass(err, TLSFailed), err}
-	case err != nil:
-		return nil, &Error{connectClass(err, ConnectFailed), err}
+	if err != nil {
+		return nil, u.connectError(err)
 	}
+	u.reach.note(tcp.Clock(), nil)
 	c := &conn{Timed: tcp.Timed{Conn: opened}, tcp: plain}
 	c.pooledSend.step = c.stepPooled
 	u.mu.Lock()
@@ -290,12 +290,31 @@ func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-func connectClass(err error, otherwise Class) Class {
+// connectError returns the error of an attempt to connect.
+func (u *Upstream) connectError(err error) *Error {
 	var timeout interface{ Timeout() bool }
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
-		return ConnectTimeout
+	switch {
+	case errors.Is(err, syscall.ETIMEDOUT): // the system gave up before Config.Connect was over
+		return &Error{ConnectTimeout, err}
+	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
+		return &Error{ConnectTimeout, &Expired{u.config.Connect, err}}
+	case errors.Is(err, ErrTLS):
+		return &Error{TLSFailed, err}
 	}
-	return otherwise
+	return &Error{ConnectFailed, err}
+}
+
+// limit returns the time limit that a class of error means, 0 for other classes.
+func (u *Upstream) limit(c Class) time.Duration {
+	switch c {
+	case ConnectTimeout:
+		return u.config.Connect
+	case FirstByteTimeout:
+		return u.config.FirstByte
+	case IdleTimeout:
+		return u.config.Idle
+	}
+	return 0
 }
 
 // putBuffer returns a buffer to its pool.
