@@ -94,7 +94,7 @@ func (r *stageRun) send(f *flight) {
 func (r *stageRun) again(f *flight) bool {
 	switch {
 	case f.err != nil:
-		return unsent(f.err) && f.ctx.Err() == nil
+		return transport.Unsent(f.err) && f.ctx.Err() == nil
 	case f.answer.Status() == fasthttp.StatusOK:
 		return false
 	}
@@ -110,15 +110,6 @@ func (r *stageRun) again(f *flight) bool {
 	r.x.adaptStage(f.call)
 	r.make(f.call)
 	return true
-}
-
-// unsent reports whether nothing of a request has reached the upstream.
-func unsent(err error) bool {
-	switch transport.ClassOf(err) {
-	case transport.ConnectFailed, transport.ConnectTimeout, transport.TLSFailed:
-		return true
-	}
-	return false
 }
 
 // outcome returns the outcome of a call by its error or by the head of its answer.
@@ -153,7 +144,7 @@ func unanswered(f *flight) report.StageOutcome {
 	switch {
 	case late(f):
 		return report.StageTimeout
-	case unsent(f.err):
+	case transport.Unsent(f.err):
 		return report.StageConnect
 	case ok && broken.Timeout():
 		return report.StageTimeout

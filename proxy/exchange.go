@@ -51,6 +51,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}()
 	defer panics.Recover(x.panicked, func() { x.refuse(tenant.AsError(errPanic)) })
 	x.request.begin(s, ctx)
+	x.report.TraceID, x.report.Sampled = report.ParseTrace(ctx.Request.Header.Peek("Traceparent"))
 	x.report.Route, x.report.Address = x.target.Route, x.setup.tenants.AddressOf(ctx)
 	if err := x.serve(); err != nil {
 		x.refuse(tenant.AsError(err))
@@ -215,12 +216,21 @@ func (x *exchange) call(r transport.Call, why report.Purpose, now time.Time) (*t
 // callOn makes one call to the given upstream and reports it.
 func (x *exchange) callOn(ctx context.Context, to *backend, r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
 	answer, err := to.client.Do(ctx, r)
-	c := report.Call{Upstream: to.name, Purpose: why, Took: time.Since(now)}
+	c := report.Call{Upstream: to.name, Purpose: why, Began: now, Took: time.Since(now)}
 	if err == nil {
 		c.Status = answer.Status()
+	} else {
+		noteFault(&c, err)
 	}
 	x.report.Calls = append(x.report.Calls, c)
 	return answer, err
+}
+
+// noteFault records an error of a call if the upstream is at fault.
+func noteFault(c *report.Call, err error) {
+	if class := transport.ClassOf(err); class.Upstream() {
+		c.Error, c.Limit = string(class), transport.LimitOf(err)
+	}
 }
 
 // refuse answers with e, or with nothing if the client has left.
@@ -248,7 +258,7 @@ func (x *exchange) noteError(e *tenant.APIError) {
 	r := &x.report
 	r.Reason, r.Outcome = e.Reason, rewrite.Refused
 	switch e.Reason {
-	case report.ReasonUpstreamBroken, report.ReasonUpstreamConnect, report.ReasonUpstreamTimeout, report.ReasonStage, report.ReasonStageTimeout, report.ReasonInternal:
+	case report.ReasonUpstreamBroken, report.ReasonUpstreamConnect, report.ReasonConnectTimeout, report.ReasonUpstreamTimeout, report.ReasonStage, report.ReasonStageTimeout, report.ReasonInternal:
 		r.Outcome = report.Failed
 		x.server.log.Warn("request failed", "id", r.ID, "upstream", r.Upstream, "error", e)
 	case report.ReasonLedger:
@@ -286,6 +296,7 @@ type settlement struct {
 // A reading holds what is read from an answer while it is relayed.
 type reading struct {
 	streaming    bool                // the answer is a stream
+	untold       int                 // bytes of the stream that may still be searched for its first token; 0: none
 	upgraded     bool                // the connection switches to another protocol when the handler has returned
 	reader       *answer.UsageReader // reads the usage of the answer; nil if the answer has none
 	usageSkipped bool                // do not use reader: it panicked, or there is no time for it
@@ -360,6 +371,9 @@ func (a *account) settle(o transport.Outcome) {
 		a.report.Outcome, a.report.Reason = report.Failed, report.ReasonInternal
 	default:
 		a.report.Client, a.report.Truncated = report.ClientCutUpstream, true
+		if n := len(a.report.Calls); n > 0 {
+			noteFault(&a.report.Calls[n-1], o.Err)
+		}
 	}
 }
 

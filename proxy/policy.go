@@ -36,6 +36,12 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText is String, for encoders.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// An UpstreamBase is another base URL of an Upstream.
+type UpstreamBase struct {
+	BaseURL *url.URL
+	Dial    transport.OutboundOptions
+}
+
 // An Upstream is an API of OpenAI's or Anthropic's style that requests are relayed to.
 type Upstream struct {
 	Name    string
@@ -45,6 +51,10 @@ type Upstream struct {
 	// "x-api-key". "" is the one that the vendor at BaseURL takes.
 	KeyHeader string
 	Dial      transport.OutboundOptions
+	// Others are tried in order if no connection to BaseURL can be made.
+	Others []UpstreamBase
+	// Timeouts replaces Connect, FirstByte and Idle of the Server's where they are not 0.
+	Timeouts Timeouts
 	// NoUsageOption reports that the upstream rejects stream_options, so that metered streams do
 	// not request their usage.
 	NoUsageOption bool

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -135,16 +137,27 @@ func keyHeaders(u Upstream) []transport.Header {
 		return nil
 	}
 	lines := []transport.Header{{Name: "Authorization"}, {Name: "Api-Key"}, {Name: "X-Api-Key"}, {Name: "Cookie"}}
-	host := strings.ToLower(u.BaseURL.Hostname())
-	switch name := u.KeyHeader; {
-	case name == "api-key" || name == "" && strings.HasSuffix(host, ".azure.com"):
+	switch cmp.Or(u.KeyHeader, VendorKeyHeader(u.BaseURL)) {
+	case "api-key":
 		lines[1].Value = key
-	case name == "x-api-key" || name == "" && strings.HasSuffix(host, ".anthropic.com"):
+	case "x-api-key":
 		lines[2].Value = key
 	default:
 		lines[0].Value = "Bearer " + key
 	}
 	return lines
+}
+
+// VendorKeyHeader returns the header of API keys that the vendor at a base URL takes, as in
+// Upstream.KeyHeader.
+func VendorKeyHeader(base *url.URL) string {
+	switch host := strings.ToLower(base.Hostname()); {
+	case strings.HasSuffix(host, ".azure.com"):
+		return "api-key"
+	case strings.HasSuffix(host, ".anthropic.com"):
+		return "x-api-key"
+	}
+	return "authorization"
 }
 
 // Serve answers requests on ln until Shutdown, and then returns nil.
@@ -253,6 +266,7 @@ func (t Timeouts) orDefaults() Timeouts {
 type setup struct {
 	tenants   *tenant.Directory
 	upstreams map[string]*backend
+	serving   map[string]bool // the upstreams that serve requests of tenants
 	rewriter  *rewrite.Rewriter
 	planners  *Planners    // nil: nothing is planned
 	tools     *RoundsKit   // nil: no tools are offered
@@ -265,7 +279,7 @@ type setup struct {
 // A backend is a configured upstream with its client.
 type backend struct {
 	name    string
-	client  *transport.Upstream
+	client  *transport.Bases
 	of      clientConfig       // the configuration of client
 	noUsage bool               // do not ask for the usage of its streams
 	replace []transport.Header // header lines with Sidenote's key for the upstream; nil relays the client's credentials
@@ -280,15 +294,18 @@ type clientConfig struct {
 
 // equal reports whether c and d describe the same client.
 func (c clientConfig) equal(d clientConfig) bool {
-	same := c.Dial.Equal(d.Dial)
+	same := c.Dial.Equal(d.Dial) && slices.EqualFunc(c.Others, d.Others, func(a, b UpstreamBase) bool {
+		return *a.BaseURL == *b.BaseURL && a.Dial.Equal(b.Dial)
+	})
 	c.Dial, d.Dial = transport.OutboundOptions{}, transport.OutboundOptions{}
+	c.Others, d.Others = nil, nil
 	return same && reflect.DeepEqual(c, d)
 }
 
 // A retired is the client of an upstream that a reload removed or changed. Earlier requests may
 // still use it. Each of its connections is closed when the answer on it has ended.
 type retired struct {
-	client *transport.Upstream
+	client *transport.Bases
 	since  time.Time
 }
 
@@ -308,7 +325,7 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 		return err
 	}
 	s.setup.Store(next)
-	now, used := time.Now(), map[*transport.Upstream]bool{}
+	now, used := time.Now(), map[*transport.Bases]bool{}
 	for _, b := range next.upstreams {
 		used[b.client] = true
 	}
@@ -331,7 +348,7 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 // newSetup checks cfg and returns its setup. It reuses the unchanged clients of old, which may be
 // nil.
 func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
-	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs, chains: cfg.Chains, given: cfg.Given, guard: cacheguard.New()}
+	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), serving: map[string]bool{}, rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs, chains: cfg.Chains, given: cfg.Given, guard: cacheguard.New()}
 	for name, u := range cfg.Upstreams {
 		var before *backend
 		if old != nil {
@@ -347,28 +364,35 @@ func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup,
 		if next.upstreams[p.Upstream] == nil {
 			return nil, fmt.Errorf("tenant %q: upstream %q is not configured", tenant, p.Upstream)
 		}
+		next.serving[p.Upstream] = true
 		for _, s := range p.Stages.Stages {
 			if s.Upstream != "" && next.upstreams[s.Upstream] == nil {
 				return nil, fmt.Errorf("tenant %q: upstream %q of stage %q is not configured", tenant, s.Upstream, s.Name)
 			}
+			next.serving[cmp.Or(s.Upstream, p.Upstream)] = true
 		}
 	}
 	return next, checkBudgets(next.tenants.Policies(), s.budgets)
 }
 
 func (s *Server) newBackend(name string, u Upstream, t Timeouts, before *backend) (*backend, error) {
+	t.Connect, t.FirstByte, t.Idle = cmp.Or(u.Timeouts.Connect, t.Connect), cmp.Or(u.Timeouts.FirstByte, t.FirstByte), cmp.Or(u.Timeouts.Idle, t.Idle)
 	t.ClientRead, t.ClientWrite, t.ClientIdle = s.timeouts.ClientRead, s.timeouts.ClientWrite, s.timeouts.ClientIdle
 	of := clientConfig{u, t}
 	of.APIKey = Secret{}
 	if before != nil && before.of.equal(of) {
 		return &backend{name: name, client: before.client, of: of, noUsage: u.NoUsageOption, replace: keyHeaders(u)}, nil
 	}
-	client, err := transport.NewUpstream(transport.Config{
-		BaseURL: u.BaseURL, Dial: u.Dial,
-		Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle,
-		ClientRead: t.ClientRead, ClientWrite: t.ClientWrite,
-		Panicked: s.panicked, Raw: s.raw,
-	})
+	var bases []transport.Config
+	for _, base := range append([]UpstreamBase{{u.BaseURL, u.Dial}}, u.Others...) {
+		bases = append(bases, transport.Config{
+			BaseURL: base.BaseURL, Dial: base.Dial,
+			Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle,
+			ClientRead: t.ClientRead, ClientWrite: t.ClientWrite,
+			Panicked: s.panicked, Raw: s.raw,
+		})
+	}
+	client, err := transport.NewBases(bases...)
 	if err != nil {
 		return nil, fmt.Errorf("upstream %q: %w", name, err)
 	}

@@ -253,6 +253,9 @@ func (x *exchange) callStage(ctx context.Context, c *stageCall) (*transport.Answ
 	}
 	replace := headOfStage(&x.request, to, c.Stage != nil)
 	answer, err := x.callOn(ctx, to, transport.Call{Head: x.head, Without: tenant.KeyPrefix, Body: x.outgoing, Whole: true, Replace: replace, Deployment: model, NoUpgrade: true}, why, began)
+	if c.Stage != nil {
+		x.report.Calls[len(x.report.Calls)-1].Model = x.setup.rewriter.Models.Model(model).Row
+	}
 	if err != nil {
 		x.spending.Failed(err)
 		return nil, err

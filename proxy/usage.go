@@ -24,6 +24,8 @@ const (
 	// maxText is how many bytes of a metered answer are kept to count its tokens. In a stream that
 	// is about a thousand tokens, as each comes in an event of 250 bytes.
 	maxText = 256 << 10
+	// maxUntold is how many bytes of a stream are searched for its first token.
+	maxUntold = 64 << 10
 )
 
 // readAlong reads the usage of an answer while it is relayed, if it may report any. The
@@ -32,6 +34,9 @@ func (a *account) readAlong(ans *transport.Answer) {
 	a.readText(ans)
 	if ans.Status() != http.StatusOK || !answer.UsageReported(a.report.Route) {
 		return
+	}
+	if a.untold = 0; isStream(ans) && answer.PlainCoding(string(ans.Header("Content-Encoding"))) {
+		a.untold = maxUntold
 	}
 	a.reader = a.server.readers.Get()
 	a.reader.Reset(a.report.Route, isStream(ans), string(ans.Header("Content-Encoding")))
@@ -43,6 +48,9 @@ func (a *account) readAlong(ans *transport.Answer) {
 // tap reads the next piece of the answer. If that panics, the answer continues but its usage is
 // unknown.
 func (a *account) tap(piece []byte) {
+	if a.untold > 0 {
+		a.awaitToken(piece)
+	}
 	if a.text != nil {
 		a.tapText(piece)
 	}
@@ -54,6 +62,14 @@ func (a *account) tap(piece []byte) {
 	}
 	defer panics.Recover(a.panicked, func() { a.usageSkipped = true })
 	a.reader.Write(piece)
+}
+
+// awaitToken notes the time of the first token of a stream.
+func (a *account) awaitToken(piece []byte) {
+	c := &a.report.Calls[len(a.report.Calls)-1]
+	if a.untold -= len(piece); answer.HasToken(a.report.Route, piece) {
+		a.untold, c.FirstToken = 0, time.Since(c.Began)
+	}
 }
 
 // ReadPiece reads the next piece of an answer that is not relayed as it comes. It implements

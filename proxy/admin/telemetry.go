@@ -20,7 +20,7 @@ func (t Telemetry) metrics(ctx *fasthttp.RequestCtx) error {
 		ctx.SetConnectionClose()
 		return &tenant.APIError{Reason: rewrite.ReasonTooLarge, Message: "A scrape has no body."}
 	}
-	fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(t.Metrics, promhttp.HandlerOpts{}))(ctx)
+	fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(t.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))(ctx)
 	return nil
 }
 

@@ -190,7 +190,7 @@ func appendLine(dst []byte, r *Report) []byte {
 	b = appendText(append(b, `,"model":`...), r.Model())
 	b = strconv.AppendBool(append(b, `,"stream":`...), r.Stream)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(r.Status), 10)
-	b = append(append(b, `,"outcome":"`...), r.Outcome...)
+	b = append(append(b, `,"outcome":"`...), r.Result()...)
 	b = append(append(b, `","reason":"`...), r.Reason...)
 	if r.SwitchedFrom != "" {
 		b = append(append(b, `","switched_from":"`...), r.SwitchedFrom...)
@@ -220,6 +220,7 @@ func appendLine(dst []byte, r *Report) []byte {
 	b = appendMilliseconds(append(b, `,"duration_ms":`...), r.Total)
 	b = appendLoggedCitations(appendCharged(appendUsage(b, r), &r.Budget), r.Citations)
 	b = strconv.AppendBool(append(b, `,"truncated":`...), r.Truncated)
+	b = appendUpstreamError(b, r)
 	b = strconv.AppendBool(append(b, `,"retried":`...), r.Retried() || r.Refused != 0)
 	if r.Refused != 0 {
 		b = append(append(append(b, `,"refused_edits":"`...), r.Refused.String()...), '"')
@@ -440,6 +441,22 @@ func appendContext(b []byte, c *ContextUsage) []byte {
 	}
 	if c.Priced {
 		b = appendUSD(append(b, `,"context_usd":`...), budget.Money(c.Cost, nil))
+	}
+	return b
+}
+
+// appendUpstreamError appends how the last call failed that did, and the time limit that it exceeded.
+func appendUpstreamError(b []byte, r *Report) []byte {
+	for i := len(r.Calls) - 1; i >= 0; i-- {
+		c := &r.Calls[i]
+		if c.Error == "" {
+			continue
+		}
+		b = append(append(append(b, `,"upstream_error":"`...), c.Error...), '"')
+		if c.Limit > 0 {
+			b = appendMilliseconds(append(b, `,"upstream_limit_ms":`...), c.Limit)
+		}
+		return b
 	}
 	return b
 }

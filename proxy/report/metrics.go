@@ -24,7 +24,8 @@ import (
 // OtherName is the label value for every name that is not configured.
 const OtherName = "other"
 
-// MetricNames are the allowed values of labels: configured names, never text from a request.
+// MetricNames are the allowed values of labels: configured names, never text from a request. The last
+// two fields say how much is exposed.
 type MetricNames struct {
 	Tenants   []string
 	Policies  []string
@@ -33,21 +34,23 @@ type MetricNames struct {
 	Stages    []string // stages of answers
 	Version   string
 	Commit    string
+
+	TenantSeries     TenantSeries
+	NativeHistograms bool // histograms are native ones too, for scrapers that ask for them
 }
 
 // Metrics are Sidenote's Prometheus metrics. As a Recorder they count each request by its Report;
 // other methods count events outside of requests. All methods are safe for concurrent use. Every
 // label is a configured name or from a closed list, so requests cannot add series without limit.
 type Metrics struct {
-	registry           *prometheus.Registry
-	tenants, upstreams *names
+	registry  *prometheus.Registry
+	tenants   *tenantNames
+	upstreams *names
 
 	requests, untouched, degraded, shed *prometheus.CounterVec
 	inFlight, streams                   prometheus.Gauge
 	overhead, stages, durations         *prometheus.HistogramVec
-	upstreamRequests                    *prometheus.CounterVec
-	upstreamCancelled                   *prometheus.CounterVec
-	upstreamTruncated                   *prometheus.CounterVec
+	responses                           *prometheus.CounterVec
 	contextTokens, contextSources       prometheus.Observer
 	tokens, excluded, chunks            *prometheus.CounterVec
 	planned, reranked, graded           *prometheus.CounterVec
@@ -58,6 +61,7 @@ type Metrics struct {
 	byRequest                           recentSeries[requestKey, *requestSeries]
 	fixed                               fixed
 
+	upstreamMetrics upstreamMetrics
 	*cacheMetrics
 	baseMetrics
 	embeddingMetrics
@@ -73,9 +77,9 @@ type Metrics struct {
 // start.
 func NewMetrics(n MetricNames) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	f := factory{promauto.With(m.registry)}
+	f := factory{promauto.With(m.registry), n.NativeHistograms}
 	overflow := f.counters("metrics_overflow_total", "Label values without a configured name, counted as other.").WithLabelValues()
-	m.tenants, m.upstreams = newNames(n.Tenants, overflow), newNames(n.Upstreams, overflow)
+	m.tenants, m.upstreams = newTenantNames(n.Tenants, overflow, n.TenantSeries), newNames(n.Upstreams, overflow)
 	m.requests = f.counters("requests_total", "Requests that ended.", "tenant", "outcome")
 	m.untouched = f.counters("untouched_total", "Chats sent without sources, by reason.", "reason")
 	m.degraded = f.counters("degraded_total", "Requests that continued without a failed helper.", "stage", "reason")
@@ -84,12 +88,9 @@ func NewMetrics(n MetricNames) *Metrics {
 	m.streams = f.gauges("streams_open", "Streamed answers in progress.").WithLabelValues()
 	m.overhead = f.histograms("overhead_seconds", "From request read to request sent to the upstream.", overheadBuckets(), "outcome")
 	m.stages = f.histograms("stage_duration_seconds", "Duration of one step of a rewrite.", overheadBuckets(), "stage")
-	// From 5 ms to ten minutes, after which SDKs give up.
-	durationBuckets := []float64{5e-3, 25e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
-	m.durations = f.histograms("request_duration_seconds", "From request read to end of the answer.", durationBuckets, "route", "stream")
-	m.upstreamRequests = f.counters("upstream_requests_total", "Requests sent to an upstream, by the status of its answer (none: no answer).", "upstream", "code")
-	m.upstreamCancelled = f.counters("upstream_cancelled_total", "Upstream requests cancelled because the client left.", "upstream", "phase")
-	m.upstreamTruncated = f.counters("upstream_truncated_total", "Upstream answers cut off.", "upstream", "phase")
+	m.durations = f.histograms("request_duration_seconds", "From request read to end of the answer.", durationBuckets(), "route", "stream")
+	m.responses = f.counters("responses_total", "Answers to clients, by class of their status.", "tenant", "class")
+	m.upstreamMetrics = newUpstreamMetrics(f)
 	m.contextTokens = f.histograms("context_tokens", "Tokens added to an injected request.", []float64{0, 100, 250, 500, 1000, 1500, 2000, 3000, 4000, 8000, 16000, 32000}).WithLabelValues()
 	m.contextSources = f.histograms("context_sources", "Sources added to an injected request.", []float64{0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20}).WithLabelValues()
 	m.tokens = f.counters("tokens_total", "Tokens by kind: injected by Sidenote, others as reported by upstreams.", "tenant", "kind")
@@ -136,8 +137,12 @@ func (m *Metrics) startAtZero(n MetricNames) {
 }
 
 func (m *Metrics) startTenants(tenants []string) {
+	if !m.tenants.all() {
+		return
+	}
 	for _, t := range tenants {
 		m.requests.WithLabelValues(t, string(rewrite.Injected))
+		m.responses.WithLabelValues(t, "5xx")
 		m.tokens.WithLabelValues(t, "injected")
 		for _, kind := range tokenKinds {
 			m.tokens.WithLabelValues(t, kind)
@@ -145,7 +150,7 @@ func (m *Metrics) startTenants(tenants []string) {
 	}
 }
 
-// Registry returns the registry of the metrics, for serving them and for adding others.
+// Registry returns the registry of the metrics, for adding others. Gather is for serving them.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // Watch registers a value that is read at each scrape, such as "log_dropped_total" or
@@ -161,16 +166,19 @@ func (m *Metrics) Watch(name, help string, labels map[string]string, counter boo
 
 // Record counts a finished request.
 func (m *Metrics) Record(r *Report) {
+	m.tenants.requested(r.Tenant)
 	t := m.seriesFor(r)
 	t.requests.Inc()
-	t.duration.Observe(r.Total.Seconds())
+	t.responses.Inc()
+	r.observe(t.duration, r.Total.Seconds())
 	if t.untouched != nil {
 		t.untouched.Inc()
 	}
 	if r.Overhead > 0 {
 		t.answers.Inc()
-		t.overhead.Observe(r.Overhead.Seconds())
+		r.observe(t.overhead, r.Overhead.Seconds())
 		m.recordUpstream(t.upstream, r)
+		m.recordCalls(t, r)
 	}
 	if r.UsageFound != "" {
 		m.recordUsage(t, r)
@@ -189,14 +197,14 @@ func (m *Metrics) recordUpstream(upstream string, r *Report) {
 	m.recordRetry(upstream, r)
 	switch r.Client {
 	case ClientGoneFirst:
-		m.upstreamCancelled.WithLabelValues(upstream, "before_first_byte").Inc()
+		m.upstreamMetrics.cancelled.WithLabelValues(upstream, "before_first_byte").Inc()
 	case ClientGoneStreaming:
-		m.upstreamCancelled.WithLabelValues(upstream, "streaming").Inc()
+		m.upstreamMetrics.cancelled.WithLabelValues(upstream, "streaming").Inc()
 	}
 	if r.Truncated {
-		m.upstreamTruncated.WithLabelValues(upstream, "streaming").Inc()
+		m.upstreamMetrics.truncated.WithLabelValues(upstream, "streaming").Inc()
 	} else if r.Reason == ReasonUpstreamBroken {
-		m.upstreamTruncated.WithLabelValues(upstream, "before_first_byte").Inc()
+		m.upstreamMetrics.truncated.WithLabelValues(upstream, "before_first_byte").Inc()
 	}
 }
 
@@ -303,6 +311,8 @@ func outcomeLabel(r *Report) string {
 	switch {
 	case r.Outcome == rewrite.Refused:
 		return "refused_" + strings.ReplaceAll(string(r.Reason), "-", "_")
+	case r.Result() == Failed:
+		return string(Failed)
 	case r.Degraded() && (r.Outcome == rewrite.Injected || r.Outcome == rewrite.Untouched || r.Outcome == WithTools || r.Outcome == Staged):
 		return "degraded"
 	}
@@ -409,19 +419,21 @@ type requestKey struct {
 	degraded bool
 	reason   rewrite.Reason // of a refused or untouched request, else ""
 	told     bool           // the answer could report usage
+	class    int            // first digit of the status of the answer to the client
 
-	sent     bool   // to the upstream; if false, the next two are zero
+	sent     bool   // to the upstream; if false, the next three are zero
 	upstream string // name of the upstream
+	model    string // row of the model table
 	code     int    // status of its answer
 }
 
 func requestKeyOf(r *Report) requestKey {
-	k := requestKey{tenant: r.Tenant, route: r.Route, stream: r.Stream, outcome: r.Outcome, injected: r.Injected(), degraded: r.Degraded(), told: r.UsageFound != ""}
+	k := requestKey{tenant: r.Tenant, route: r.Route, stream: r.Stream, outcome: r.Outcome, injected: r.Injected(), degraded: r.Degraded(), told: r.UsageFound != "", class: r.Status / 100}
 	if r.Outcome == rewrite.Refused || r.Outcome == rewrite.Untouched {
 		k.reason = r.Reason
 	}
 	if r.Overhead > 0 {
-		k.sent, k.upstream, k.code = true, r.Upstream, r.UpstreamStatus()
+		k.sent, k.upstream, k.model, k.code = true, r.Upstream, r.Model(), r.UpstreamStatus()
 	}
 	return k
 }
@@ -430,14 +442,16 @@ func requestKeyOf(r *Report) requestKey {
 type requestSeries struct {
 	tenant    string // the label
 	requests  prometheus.Counter
+	responses prometheus.Counter
 	duration  prometheus.Observer
 	untouched prometheus.Counter // nil unless the outcome is untouched
 	injected  prometheus.Counter // of tokens; nil unless a chat got sources
 	used      tokenCounters      // nil unless the answer could report usage
 
-	upstream string // the label; this and the next two are zero if nothing was sent
+	upstream string // the label; this and the next three are zero if nothing was sent
 	answers  prometheus.Counter
 	overhead prometheus.Observer
+	calls    callSeries
 }
 
 // recentSeries caches series by key, since finding them by their labels costs more than counting:
@@ -469,6 +483,7 @@ func (s *recentSeries[K, V]) get(of K, find func() (v V, remember bool)) V {
 // seriesFor returns the series that count r.
 func (m *Metrics) seriesFor(r *Report) *requestSeries {
 	k := requestKeyOf(r)
+	k.tenant = m.tenants.key(r.Tenant)
 	return m.byRequest.get(k, func() (*requestSeries, bool) { return m.findSeries(r, &k) })
 }
 
@@ -476,8 +491,10 @@ func (m *Metrics) seriesFor(r *Report) *requestSeries {
 // not cached, as each use of such a name is counted.
 func (m *Metrics) findSeries(r *Report, k *requestKey) (t *requestSeries, remember bool) {
 	outcome := outcomeLabel(r)
-	t = &requestSeries{tenant: m.tenants.label(r.Tenant)}
+	t = new(requestSeries)
+	t.tenant, remember = m.tenants.labelOf(r.Tenant, k.tenant)
 	t.requests = m.requests.WithLabelValues(t.tenant, outcome)
+	t.responses = m.responses.WithLabelValues(t.tenant, statusClass(r.Status))
 	t.duration = m.durations.WithLabelValues(string(r.Route), strconv.FormatBool(r.Stream))
 	switch {
 	case r.Outcome == rewrite.Untouched:
@@ -490,12 +507,12 @@ func (m *Metrics) findSeries(r *Report, k *requestKey) (t *requestSeries, rememb
 			t.used[i] = m.tokens.WithLabelValues(t.tenant, kind)
 		}
 	}
-	_, remember = (*m.tenants.known.Load())[r.Tenant]
 	if k.sent {
 		code := codeLabel(r.UpstreamStatus())
 		t.upstream = m.upstreams.label(r.Upstream)
-		t.answers = m.upstreamRequests.WithLabelValues(t.upstream, code)
+		t.answers = m.upstreamMetrics.requests.WithLabelValues(t.upstream, code)
 		t.overhead = m.overhead.WithLabelValues(outcome)
+		t.calls = m.upstreamMetrics.callsOf(t.upstream, k.model)
 		_, known := (*m.upstreams.known.Load())[r.Upstream]
 		remember = remember && known && code != OtherName
 	}

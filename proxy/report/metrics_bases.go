@@ -88,7 +88,7 @@ func (m *baseMetrics) Ingested(id, result string, files, neutralised int) {
 // BudgetMetrics are the metrics of tenants' limits and charges. It implements
 // budget.MeterObserver.
 type BudgetMetrics struct {
-	tenants          *names
+	tenants          *tenantNames
 	refused          *prometheus.CounterVec
 	ladder           *prometheus.CounterVec
 	expired, failed  prometheus.Counter
@@ -102,7 +102,7 @@ type BudgetMetrics struct {
 
 // NewBudgets registers the budget metrics. Call it once, at the start of the process.
 func (m *Metrics) NewBudgets() *BudgetMetrics {
-	f := factory{promauto.With(m.registry)}
+	f := factory{Factory: promauto.With(m.registry)}
 	b := &BudgetMetrics{
 		tenants:    m.tenants,
 		levels:     map[string]*budget.Levels{},
@@ -127,20 +127,31 @@ func (b *BudgetMetrics) Describe(out chan<- *prometheus.Desc) { out <- b.ratio }
 
 // Collect implements prometheus.Collector.
 func (b *BudgetMetrics) Collect(out chan<- prometheus.Metric) {
-	var all []prometheus.Metric // sent after unlocking, so that a slow reader of out blocks nobody
-	b.mu.Lock()
-	for tenant, levels := range b.levels {
-		for w, l := range levels {
-			if l.Limit > 0 {
-				ratio := 1 - float64(l.Left)/float64(l.Limit)
-				all = append(all, prometheus.MustNewConstMetric(b.ratio, prometheus.GaugeValue, math.Max(ratio, 0), tenant, budget.Window(w).String()))
-			}
+	for w, ratios := range b.ratios() { // a slow reader of out blocks nobody
+		for tenant, ratio := range b.tenants.highest(ratios) {
+			out <- prometheus.MustNewConstMetric(b.ratio, prometheus.GaugeValue, ratio, tenant, w.String())
 		}
 	}
-	b.mu.Unlock()
-	for _, m := range all {
-		out <- m
+}
+
+// ratios returns how much of each window's limit is used, by tenant.
+func (b *BudgetMetrics) ratios() map[budget.Window]map[string]float64 {
+	all := map[budget.Window]map[string]float64{}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for tenant, levels := range b.levels {
+		for i, l := range levels {
+			if l.Limit <= 0 {
+				continue
+			}
+			w := budget.Window(i)
+			if all[w] == nil {
+				all[w] = map[string]float64{}
+			}
+			all[w][tenant] = math.Max(1-float64(l.Left)/float64(l.Limit), 0)
+		}
 	}
+	return all
 }
 
 // Seen records how full a tenant's windows are.
@@ -149,7 +160,9 @@ func (b *BudgetMetrics) Seen(tenant string, levels budget.Levels) {
 	defer b.mu.Unlock()
 	last := b.levels[tenant]
 	if last == nil {
-		tenant = b.tenants.label(tenant)
+		if !b.tenants.configured(tenant) {
+			tenant = b.tenants.label(tenant)
+		}
 		if last = b.levels[tenant]; last == nil {
 			last = new(budget.Levels)
 			b.levels[tenant] = last
@@ -248,8 +261,12 @@ func (o *ofTenants) Describe(out chan<- *prometheus.Desc) { out <- o.desc }
 
 // Collect implements prometheus.Collector.
 func (o *ofTenants) Collect(out chan<- prometheus.Metric) {
+	values := map[string]float64{}
 	for tenant := range *o.metrics.tenants.known.Load() {
-		out <- prometheus.MustNewConstMetric(o.desc, prometheus.GaugeValue, o.value(tenant), tenant)
+		values[tenant] = o.value(tenant)
+	}
+	for tenant, value := range o.metrics.tenants.highest(values) {
+		out <- prometheus.MustNewConstMetric(o.desc, prometheus.GaugeValue, value, tenant)
 	}
 }
 
@@ -271,12 +288,12 @@ func (m *embeddingMetrics) Embedding(use, result string, tokens int) {
 
 // mcpMetrics are the metrics of tool calls over MCP.
 type mcpMetrics struct {
-	callers                 *names
+	callers                 *tenantNames
 	toolCalls, toolRefusals *prometheus.CounterVec
 	toolTime                *prometheus.HistogramVec
 }
 
-func newMCPMetrics(f factory, tenants *names) mcpMetrics {
+func newMCPMetrics(f factory, tenants *tenantNames) mcpMetrics {
 	return mcpMetrics{
 		callers:      tenants,
 		toolCalls:    f.counters("mcp_calls_total", "Tool calls by MCP, by result.", "tenant", "tool", "result"),

@@ -18,7 +18,7 @@ func TestStages(t *testing.T) {
 	m := reporttest.NewMetrics()
 	before := series(t, m)
 	m.Record(&report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected})
-	if got := series(t, m) - before; got != 1 {
+	if got := series(t, m) - before; got != 2 {
 		t.Errorf("%d series more without stages", got)
 	}
 	chat := func(outcome rewrite.Outcome, called ...report.Stage) *report.Report {

@@ -167,7 +167,7 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 	before := series(t, m)
 	r := &report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected}
 	m.Record(r)
-	if got := series(t, m) - before; got != 1 { // that of request_duration_seconds; requests_total has them from the start
+	if got := series(t, m) - before; got != 2 { // request_duration_seconds and responses_total; requests_total has them from the start
 		t.Errorf("%d series more", got)
 	}
 	r.Rewrite.RetrieveTook, r.Rewrite.EditTook = time.Millisecond, time.Microsecond
@@ -207,7 +207,7 @@ func TestTools(t *testing.T) {
 	m := reporttest.NewMetrics()
 	before := series(t, m)
 	m.Record(&report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected})
-	if got := series(t, m) - before; got != 1 {
+	if got := series(t, m) - before; got != 2 {
 		t.Errorf("%d series more without tools", got)
 	}
 	chat := func(added rewrite.Outcome) *report.Report {

@@ -10,10 +10,11 @@ import (
 // label "model" is a row of the model table. There are no series before the first answer that
 // reports usage.
 type promptMetrics struct {
-	tenants, policies *names
-	tokens, cost      *prometheus.CounterVec
-	misses            *prometheus.CounterVec
-	recent            recentSeries[promptKey, *promptSeries]
+	tenants      *tenantNames
+	policies     *names
+	tokens, cost *prometheus.CounterVec
+	misses       *prometheus.CounterVec
+	recent       recentSeries[promptKey, *promptSeries]
 }
 
 // A promptKey holds what selects the series that count a prompt.
@@ -28,7 +29,7 @@ type promptSeries struct {
 // promptCounters count tokens by how the upstream's cache treated them.
 type promptCounters struct{ read, written, none prometheus.Counter }
 
-func newPromptMetrics(f factory, tenants, policies *names) promptMetrics {
+func newPromptMetrics(f factory, tenants *tenantNames, policies *names) promptMetrics {
 	return promptMetrics{
 		tenants: tenants, policies: policies,
 		tokens: f.counters("prompt_tokens_total", "Prompt tokens of chats, by part (app, context) and use of the upstream's cache (read, write, none). Those of context are estimated.",
@@ -44,8 +45,8 @@ func (m *promptMetrics) recordPrompt(r *Report) {
 	if u.Input <= 0 {
 		return
 	}
-	key := promptKey{r.Tenant, r.Policy, r.Model()}
-	s := m.recent.get(key, func() (*promptSeries, bool) { return m.findPrompt(key) })
+	key := promptKey{m.tenants.key(r.Tenant), r.Policy, r.Model()}
+	s := m.recent.get(key, func() (*promptSeries, bool) { return m.findPrompt(r, key) })
 	s.app.add(budget.Tokens{Input: u.Input - c.Input, CachedInput: u.CachedInput - c.CachedInput, CacheWrite: u.CacheWrite - c.CacheWrite})
 	s.context.add(c.Tokens)
 	if c.Cost > 0 {
@@ -55,15 +56,16 @@ func (m *promptMetrics) recordPrompt(r *Report) {
 
 // findPrompt looks up the series of a key. Those of unconfigured names are not cached, as each use of
 // such a name is counted.
-func (m *promptMetrics) findPrompt(k promptKey) (s *promptSeries, remember bool) {
-	tenant, policy := m.tenants.label(k.tenant), m.policies.label(k.policy)
+func (m *promptMetrics) findPrompt(r *Report, k promptKey) (s *promptSeries, remember bool) {
+	tenant, known := m.tenants.labelOf(r.Tenant, k.tenant)
+	policy := m.policies.label(k.policy)
 	of := func(part string) promptCounters {
 		by := func(cache string) prometheus.Counter {
 			return m.tokens.WithLabelValues(tenant, policy, k.model, part, cache)
 		}
 		return promptCounters{by("read"), by("write"), by("none")}
 	}
-	return &promptSeries{of("app"), of("context"), m.cost.WithLabelValues(tenant, policy, k.model)}, tenant == k.tenant && policy == k.policy
+	return &promptSeries{of("app"), of("context"), m.cost.WithLabelValues(tenant, policy, k.model)}, known && policy == k.policy
 }
 
 func (c *promptCounters) add(t budget.Tokens) {

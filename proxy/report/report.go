@@ -29,31 +29,32 @@ const (
 // Reasons of refusals and failures besides those of package rewrite. Together they are a closed
 // list.
 const (
-	ReasonKey             rewrite.Reason = "invalid-api-key"       // no key, or an unknown or expired one
-	ReasonCredentials     rewrite.Reason = "ambiguous-credentials" // two different keys, or one header twice
-	ReasonOrigin          rewrite.Reason = "foreign-origin"        // a page of another site, without a key
-	ReasonHost            rewrite.Reason = "unknown-host"          // a Host that is not Sidenote's, without a key
-	ReasonRouteRefused    rewrite.Reason = "route-not-allowed"     // not among the tenant's routes
-	ReasonModel           rewrite.Reason = "model-not-allowed"     // not among the tenant's models, or none is named
-	ReasonClaim           rewrite.Reason = "missing-claim"         // the caller's token lacks a claim that a filter needs
-	ReasonRateLimit       rewrite.Reason = "rate-limit"            // a limit per minute, or of parallel requests, is reached
-	ReasonQuota           rewrite.Reason = "quota"                 // a limit per day or month is reached
-	ReasonLimit           rewrite.Reason = "limit"                 // the limits allow the request, but no sources
-	ReasonEdits           rewrite.Reason = "edit-refused"          // the upstream refused the request with sources; it is sent again without
-	ReasonNoPrice         rewrite.Reason = "no-price"              // money is limited, and the model's price is unknown
-	ReasonLedger          rewrite.Reason = "ledger-unavailable"    // the tenant's usage cannot be read
-	ReasonPath            rewrite.Reason = "ambiguous-path"        // raw and normalised path differ
-	ReasonMisdirected     rewrite.Reason = "misdirected"           // CONNECT: Sidenote is not a forward proxy
-	ReasonBodyRead        rewrite.Reason = "body-read"             // the body was incomplete
-	ReasonBodySlow        rewrite.Reason = "request-timeout"       // the body came too slowly
-	ReasonShutdown        rewrite.Reason = "shutting-down"         // Shutdown was called
-	ReasonUpstreamConnect rewrite.Reason = "upstream-connect"      // nothing was sent
-	ReasonUpstreamTimeout rewrite.Reason = "upstream-timeout"      // no answer in time
-	ReasonUpstreamBroken  rewrite.Reason = "upstream-broken"       // closed or unreadable before an answer
-	ReasonUnfit           rewrite.Reason = "unfit-for-stages"      // it cannot be answered in stages, which the policy requires
-	ReasonStage           rewrite.Reason = "stage-failed"          // a stage of the answer failed, and there is no fallback
-	ReasonStageTimeout    rewrite.Reason = "stage-timeout"         // the same, because it took too long
-	ReasonInternal        rewrite.Reason = "internal"              // a bug in Sidenote
+	ReasonKey             rewrite.Reason = "invalid-api-key"          // no key, or an unknown or expired one
+	ReasonCredentials     rewrite.Reason = "ambiguous-credentials"    // two different keys, or one header twice
+	ReasonOrigin          rewrite.Reason = "foreign-origin"           // a page of another site, without a key
+	ReasonHost            rewrite.Reason = "unknown-host"             // a Host that is not Sidenote's, without a key
+	ReasonRouteRefused    rewrite.Reason = "route-not-allowed"        // not among the tenant's routes
+	ReasonModel           rewrite.Reason = "model-not-allowed"        // not among the tenant's models, or none is named
+	ReasonClaim           rewrite.Reason = "missing-claim"            // the caller's token lacks a claim that a filter needs
+	ReasonRateLimit       rewrite.Reason = "rate-limit"               // a limit per minute, or of parallel requests, is reached
+	ReasonQuota           rewrite.Reason = "quota"                    // a limit per day or month is reached
+	ReasonLimit           rewrite.Reason = "limit"                    // the limits allow the request, but no sources
+	ReasonEdits           rewrite.Reason = "edit-refused"             // the upstream refused the request with sources; it is sent again without
+	ReasonNoPrice         rewrite.Reason = "no-price"                 // money is limited, and the model's price is unknown
+	ReasonLedger          rewrite.Reason = "ledger-unavailable"       // the tenant's usage cannot be read
+	ReasonPath            rewrite.Reason = "ambiguous-path"           // raw and normalised path differ
+	ReasonMisdirected     rewrite.Reason = "misdirected"              // CONNECT: Sidenote is not a forward proxy
+	ReasonBodyRead        rewrite.Reason = "body-read"                // the body was incomplete
+	ReasonBodySlow        rewrite.Reason = "request-timeout"          // the body came too slowly
+	ReasonShutdown        rewrite.Reason = "shutting-down"            // Shutdown was called
+	ReasonUpstreamConnect rewrite.Reason = "upstream-connect"         // nothing was sent
+	ReasonConnectTimeout  rewrite.Reason = "upstream-connect-timeout" // no connection in time; nothing was sent
+	ReasonUpstreamTimeout rewrite.Reason = "upstream-timeout"         // connected, but no answer in time
+	ReasonUpstreamBroken  rewrite.Reason = "upstream-broken"          // closed or unreadable before an answer
+	ReasonUnfit           rewrite.Reason = "unfit-for-stages"         // it cannot be answered in stages, which the policy requires
+	ReasonStage           rewrite.Reason = "stage-failed"             // a stage of the answer failed, and there is no fallback
+	ReasonStageTimeout    rewrite.Reason = "stage-timeout"            // the same, because it took too long
+	ReasonInternal        rewrite.Reason = "internal"                 // a bug in Sidenote
 )
 
 // A By is the way in which a caller was identified.
@@ -98,6 +99,9 @@ type Report struct {
 	PolicyHash string
 	Upstream   string // name; "" if none was chosen
 	Expose     Expose
+
+	TraceID string // of the caller's trace, 32 hex digits; "" if there is none
+	Sampled bool   // the caller records its trace
 
 	Route route.Kind
 	Mode  string // of a chat: the policy's mode, or a lower one that the request asked for; "" if not determined
@@ -162,10 +166,16 @@ const (
 // A Call is one request to an upstream.
 type Call struct {
 	Upstream     string // name
+	Model        string // row of the model table, if it is not that of the request
 	Purpose      Purpose
 	Status       int           // of the answer; 0 if there was none
+	Began        time.Time     // when the request was handed to the upstream's client
 	Took         time.Duration // to the head of the answer, or to the error
+	FirstToken   time.Duration // from Began to the first generated token of a stream; 0 if none was seen
 	PromptTokens int           // as reported by the upstream; 0 if not reported
+
+	Error string        // how the upstream failed, a class of package transport; "" if it did not
+	Limit time.Duration // the time limit that it exceeded; 0 for other errors
 }
 
 // UpstreamStatus returns the status of the upstream's last answer, 0 if there was none.
@@ -262,7 +272,10 @@ func (rs Recorders) Record(r *Report) {
 }
 
 // A factory makes registered metrics in the namespace "sidenote".
-type factory struct{ promauto.Factory }
+type factory struct {
+	promauto.Factory
+	native bool // histograms are native ones too
+}
 
 func optsOf(name, help string) prometheus.Opts {
 	return prometheus.Opts{Namespace: "sidenote", Name: name, Help: help}
@@ -277,7 +290,11 @@ func (f factory) gauges(name, help string, labels ...string) *prometheus.GaugeVe
 }
 
 func (f factory) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "sidenote", Name: name, Help: help, Buckets: buckets}, labels)
+	o := prometheus.HistogramOpts{Namespace: "sidenote", Name: name, Help: help, Buckets: buckets}
+	if f.native { // buckets that grow by a tenth, at most 160, as Prometheus suggests
+		o.NativeHistogramBucketFactor, o.NativeHistogramMaxBucketNumber, o.NativeHistogramMinResetDuration = 1.1, 160, time.Hour
+	}
+	return f.NewHistogramVec(o, labels)
 }
 
 // overheadBuckets range from 50 µs to 5 s.

@@ -119,7 +119,7 @@ func answerTo(reason rewrite.Reason) errorAnswer {
 		return errorAnswer{status: 502, kind: ErrorTypeServer, retryAfter: 1}
 	case report.ReasonStageTimeout:
 		return errorAnswer{status: 504, kind: ErrorTypeServer, code: "stage_failed", retryAfter: 1}
-	case report.ReasonUpstreamTimeout:
+	case report.ReasonUpstreamTimeout, report.ReasonConnectTimeout:
 		return errorAnswer{status: 504, kind: ErrorTypeServer, retryAfter: 1}
 	}
 	return errorAnswer{status: 500, kind: ErrorTypeServer, code: "internal"}

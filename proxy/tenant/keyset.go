@@ -217,6 +217,14 @@ func (s *KeySet) Read(ctx context.Context) error {
 // Pending reports whether the first attempt to read the keys has not finished yet.
 func (s *KeySet) Pending() bool { return s.state.Load() == nil }
 
+// ReadAt returns when the keys in use were read, zero if there are none.
+func (s *KeySet) ReadAt() time.Time {
+	if st := s.state.Load(); st != nil {
+		return st.at
+	}
+	return time.Time{}
+}
+
 // Trouble describes why the last attempt to read the keys failed, and which keys are in use; "" if
 // it succeeded.
 func (s *KeySet) Trouble() string {

@@ -1,6 +1,8 @@
 package tenant
 
 import (
+	"fmt"
+
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 )
@@ -21,13 +23,27 @@ func TransportError(err error) *APIError {
 	case transport.TLSFailed:
 		e.Reason, e.Message = report.ReasonUpstreamConnect, "The upstream's TLS could not be verified; nothing was sent to it."
 	case transport.ConnectTimeout:
-		e.Reason, e.Message = report.ReasonUpstreamTimeout, "The upstream took too long to connect to; nothing was sent to it."
-	case transport.FirstByteTimeout, transport.IdleTimeout:
-		e.Reason, e.Message = report.ReasonUpstreamTimeout, "The upstream did not answer in time; whether it did the work is not known."
+		e.Reason = report.ReasonConnectTimeout
+		e.Message = "The upstream could not be connected to" + within(err, "connect") + "; nothing was sent to it."
+	case transport.FirstByteTimeout:
+		e.Reason = report.ReasonUpstreamTimeout
+		e.Message = "The upstream did not answer" + within(err, "first_byte") + "; whether it did the work is not known."
+	case transport.IdleTimeout:
+		e.Reason = report.ReasonUpstreamTimeout
+		e.Message = "The upstream stopped in the middle of its answer and sent nothing more" + within(err, "idle") + "."
 	case transport.BadResponse:
 		e.Message = "The upstream's answer could not be read as HTTP."
 	case transport.Closed:
 		e.Reason, e.Message = report.ReasonShutdown, "Sidenote is shutting down; try again."
 	}
 	return e
+}
+
+// within returns the time limit that err exceeded and its name in the configuration, for a message.
+func within(err error, name string) string {
+	limit := transport.LimitOf(err)
+	if limit == 0 {
+		return " in time"
+	}
+	return fmt.Sprintf(" within %s (timeouts.%s)", limit, name)
 }

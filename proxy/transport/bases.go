@@ -175,7 +175,7 @@ func (b *Bases) Check(ctx context.Context) {
 func (u *Upstream) check(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, min(u.config.Connect, checkWait))
 	defer cancel()
-	defer context.AfterFunc(u.life, cancel)()
+	defer panics.AfterEnd(u.life, u.config.Panicked, cancel)()
 	settings := u.tls
 	if f := u.reach.failed.Load(); f == nil || ClassOf(f.err) != TLSFailed {
 		settings = nil

@@ -69,6 +69,15 @@ func (e *Error) Timeout() bool {
 	return e.Class == ConnectTimeout || e.Class == FirstByteTimeout || e.Class == IdleTimeout
 }
 
+// Upstream reports whether the upstream is at fault, or the way to it.
+func (c Class) Upstream() bool {
+	switch c {
+	case ConnectFailed, ConnectTimeout, TLSFailed, FirstByteTimeout, ClosedEarly, BadResponse, Truncated, IdleTimeout:
+		return true
+	}
+	return false
+}
+
 // Unsent reports whether err says that no connection was made, so that nothing reached the upstream.
 func Unsent(err error) bool {
 	switch ClassOf(err) {

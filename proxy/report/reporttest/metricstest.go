@@ -18,7 +18,7 @@ func NewMetrics() *report.Metrics {
 // added up over the series with a label of the given value; "" means those without labels.
 func Count(t *testing.T, m *report.Metrics, name, label string) float64 {
 	t.Helper()
-	families, err := m.Registry().Gather()
+	families, err := m.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

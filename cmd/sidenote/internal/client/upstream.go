@@ -84,7 +84,7 @@ func (u *Upstream) Explain(ctx context.Context, err error) error {
 		return err
 	}
 	r, says, status := &refusal.Report, u.hide(refusal.Message), refusal.Status
-	lost := r.Reason == report.ReasonUpstreamConnect
+	lost := r.Reason == report.ReasonUpstreamConnect || r.Reason == report.ReasonConnectTimeout
 	if failed := r.Stages.Failed(); failed != nil && (failed.Upstream == "" || failed.Upstream == u.Name) {
 		lost = lost || failed.Outcome == report.StageConnect
 		status = cmp.Or(failed.Status, status)

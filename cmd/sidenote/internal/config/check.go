@@ -87,10 +87,12 @@ func (c checker) checkUpstreams(offline bool) {
 // checkOwnAddress refuses an upstream that is one of Sidenote's own listeners: its requests would
 // loop.
 func (c checker) checkOwnAddress(key string, u Upstream) {
-	for _, own := range c.listeners() {
-		if portLeads(u.BaseURL, own.address) {
-			c.problem(key, "%s is Sidenote's own address", u.BaseURL)
-			return
+	for _, base := range u.BaseURL.all() {
+		for _, own := range c.listeners() {
+			if portLeads(base, own.address) {
+				c.problem(key, "%s is Sidenote's own address", base)
+				return
+			}
 		}
 	}
 }

@@ -123,6 +123,15 @@ type Telemetry struct {
 	Listen Address `yaml:"listen"`
 	TLS    TLS     `yaml:"tls"`
 	Log    Log     `yaml:"log"`
+
+	Tenants          TenantSeries `yaml:"tenants"`
+	NativeHistograms bool         `yaml:"native_histograms"`
+}
+
+// TenantSeries says which tenants have metrics of their own: all, none, or the busiest.
+type TenantSeries struct {
+	Series string `yaml:"series" of:"all|off"`
+	Top    Count  `yaml:"top" min:"1" max:"100k"`
 }
 
 // MCP is the listener for clients of the Model Context Protocol.
@@ -151,7 +160,7 @@ type Log struct {
 
 // An Upstream is an OpenAI-style API.
 type Upstream struct {
-	BaseURL   baseURL  `yaml:"base_url" need:"true"`
+	BaseURL   baseURLs `yaml:"base_url" need:"true"`
 	APIKey    Secret   `yaml:"api_key"`
 	KeyHeader string   `yaml:"key_header" of:"auto|authorization|api-key|x-api-key"` // that has APIKey
 	CA        string   `yaml:"ca"`                                                   // file with the certificates that are trusted instead of the system's
@@ -164,7 +173,18 @@ type Upstream struct {
 
 	PromptCache string `yaml:"prompt_cache" of:"auto|none|prefix|breakpoints|cache_control"` // how it caches prompts; auto: as it is known of the model
 
-	Dial transport.OutboundOptions `yaml:"-"` // built from the above
+	Timeouts UpstreamTimeouts `yaml:"timeouts"`
+
+	// Built from the above.
+	Dial   transport.OutboundOptions `yaml:"-"` // of the first base URL
+	Others []proxy.UpstreamBase      `yaml:"-"`
+}
+
+// UpstreamTimeouts replace those of Timeouts for one upstream; 0 does not.
+type UpstreamTimeouts struct {
+	Connect   time.Duration `yaml:"connect" min:"1ms" max:"1h"`
+	FirstByte time.Duration `yaml:"first_byte" min:"1ms" max:"24h"`
+	Idle      time.Duration `yaml:"idle" min:"1ms" max:"24h"`
 }
 
 // A Secret names the variable or file that holds a secret; a configuration never contains secrets.
@@ -278,7 +298,7 @@ func Default() Config {
 		Version:       1,
 		Listen:        Ports{{Address: "127.0.0.1:8080"}},
 		Admin:         Admin{Listen: "127.0.0.1:8081"},
-		Telemetry:     Telemetry{Listen: Off, Log: Log{Format: "auto", Requests: "all"}},
+		Telemetry:     Telemetry{Listen: Off, Log: Log{Format: "auto", Requests: "all"}, Tenants: TenantSeries{Series: "all"}},
 		MCP:           MCP{Listen: Off},
 		Cache:         Cache{Memory: 64 << 20, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second},
 		Explain:       Explain{Keep: 1000, Bodies: explain.BodiesOff},

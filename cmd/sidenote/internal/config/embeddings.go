@@ -75,7 +75,7 @@ func embeds(c *Config) bool {
 // readEmbeddings reads the connection settings of a service that is given by its URL.
 func (c loader) readEmbeddings(src Source) {
 	if c.Embeddings.Upstream.URL.URL != nil {
-		c.service.BaseURL = c.Embeddings.Upstream.URL
+		c.service.BaseURL = baseURLs{baseURL: c.Embeddings.Upstream.URL}
 		c.readUpstream(src, embeddingsKey+".upstream", &c.service)
 	}
 }

@@ -97,6 +97,9 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 	case reflect.TypeFor[Ports]():
 		one := b.value(key+"[]", t.Elem(), "")
 		return object{"anyOf": []object{one, ref("variable"), {"type": "array", "minItems": 1, "items": one}}}
+	case reflect.TypeFor[baseURLs]():
+		one := b.value(key, reflect.TypeFor[baseURL](), "")
+		return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}
 	case reflect.TypeFor[command]():
 		one := b.value(key, reflect.TypeFor[string](), "")
 		return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}

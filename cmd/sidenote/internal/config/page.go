@@ -97,7 +97,7 @@ func kind(t reflect.Type, tag reflect.StructTag) string {
 		return "text or secret"
 	case reflect.TypeFor[command]():
 		return "text or list"
-	case reflect.TypeFor[engineURLs]():
+	case reflect.TypeFor[engineURLs](), reflect.TypeFor[baseURLs]():
 		return "URL or list"
 	case reflect.TypeFor[Ports]():
 		return "address or list"

@@ -176,7 +176,8 @@ func (c *Config) Proxy() proxy.Config {
 func ProxyUpstreams(c *Config) map[string]proxy.Upstream {
 	out := map[string]proxy.Upstream{}
 	for name, u := range c.upstreams() {
-		out[string(name)] = proxy.Upstream{Name: string(name), BaseURL: u.BaseURL.URL, APIKey: u.APIKey.Value, KeyHeader: u.keyHeader(), Dial: u.Dial, NoUsageOption: u.IncludeUsage == "off"}
+		out[string(name)] = proxy.Upstream{Name: string(name), BaseURL: u.BaseURL.URL, APIKey: u.APIKey.Value, KeyHeader: u.keyHeader(), Dial: u.Dial, Others: u.Others, NoUsageOption: u.IncludeUsage == "off",
+			Timeouts: proxy.Timeouts{Connect: u.Timeouts.Connect, FirstByte: u.Timeouts.FirstByte, Idle: u.Timeouts.Idle}}
 	}
 	return out
 }

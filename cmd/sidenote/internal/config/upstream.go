@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"errors"
+	"slices"
 	"time"
 
 	"sidenote/cmd/sidenote/internal/strictyaml"
@@ -40,12 +41,26 @@ func (c loader) readUpstream(src Source, key string, u *Upstream) {
 	if u.BaseURL.URL == nil {
 		return // was reported
 	}
-	u.Dial.Socket = u.BaseURL.Socket
-	if u.BaseURL.Scheme == "http" && u.CA+u.Cert+u.Key != "" {
-		c.problem(key, "has ca, cert or key, and base_url %s is not https, so they would not be used", u.BaseURL)
+	bases := u.BaseURL.all()
+	for i, base := range bases {
+		if base.Scheme == "http" && u.CA+u.Cert+u.Key != "" {
+			c.problem(key, "has ca, cert or key, and base_url %s is not https, so they would not be used", base)
+		}
+		if slices.ContainsFunc(bases[:i], func(before baseURL) bool { return before.String() == base.String() }) {
+			c.problem(key+".base_url", "%s is listed twice", base)
+		}
+		if first := proxy.VendorKeyHeader(bases[0].URL); u.APIKey.Shown() != "" && u.keyHeader() == "" && proxy.VendorKeyHeader(base.URL) != first {
+			c.problem(key+".key_header", "is auto, and %s takes keys in another header than %s; set it, or make two upstreams", base, bases[0])
+		}
 	}
 	certificates(c, src).Fill(&u.Dial, key, u.CA, u.Cert, u.Key)
-	readProxy(c, src, key+".proxy", u)
+	proxies := c.readProxies(src, key+".proxy", u)
+	u.Dial.Socket, u.Dial.Proxy = bases[0].Socket, proxies[0]
+	for i, base := range bases[1:] {
+		dial := u.Dial
+		dial.Socket, dial.Proxy = base.Socket, proxies[i+1]
+		u.Others = append(u.Others, proxy.UpstreamBase{BaseURL: base.URL, Dial: dial})
+	}
 }
 
 // certificates returns a Reader of certificate files.
@@ -57,28 +72,38 @@ func certificates(c loader, src Source) Reader {
 	}
 }
 
-// readProxy sets the proxy of an upstream, by default that of the environment.
-func readProxy(c loader, src Source, key string, u *Upstream) {
+// readProxies returns the proxy for each base URL of an upstream, by default that of the environment;
+// nil for none.
+func (c loader) readProxies(src Source, key string, u *Upstream) []*transport.Proxy {
+	bases := u.BaseURL.all()
+	proxies := make([]*transport.Proxy, len(bases))
 	var err error
 	text := u.Proxy.Value.Reveal()
 	if _, written := c.places[key]; !written {
-		if u.Dial.Proxy, err = transport.ProxyFromEnvironment(u.BaseURL.URL, src.Env); err != nil {
-			c.problem(key, "HTTPS_PROXY in the environment %v", err)
+		for i, base := range bases {
+			if proxies[i], err = transport.ProxyFromEnvironment(base.URL, src.Env); err != nil {
+				c.problem(key, "HTTPS_PROXY in the environment %v", err)
+			}
 		}
-		return
+		return proxies
 	}
 	if text == "" {
 		text = c.secretText(src, key, &u.Proxy.Secret)
 	}
 	if text == "" || text == Off {
-		return // an empty one was reported
+		return proxies // an empty one was reported
 	}
-	if u.Dial.Socket != "" {
-		c.problem(key, "goes with an upstream that is reached by TCP; base_url is %s", u.BaseURL)
-	}
-	if u.Dial.Proxy, err = transport.ParseProxy(text); err != nil {
+	one, err := transport.ParseProxy(text)
+	if err != nil {
 		c.problem(key, "%v", err)
 	}
+	for i, base := range bases {
+		if base.Socket != "" {
+			c.problem(key, "goes with an upstream that is reached by TCP; base_url is %s", base)
+		}
+		proxies[i] = one
+	}
+	return proxies
 }
 
 // expiredCertificates lists the certificates of upstreams, engines and ports that are not valid at the

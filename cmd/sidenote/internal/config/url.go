@@ -6,8 +6,14 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // A baseURL is the base URL of an upstream's API: https://api.openai.com/v1.
@@ -54,6 +60,41 @@ func mayLogin(u *url.URL, err error, text []byte) bool {
 		return bytes.ContainsRune(text, '@')
 	}
 	return u.User != nil
+}
+
+// baseURLs are the base URLs of one upstream, in the order in which they are tried.
+type baseURLs struct {
+	baseURL // the first
+	others  []baseURL
+}
+
+// DecodeYAML reads a URL or a list of them.
+func (b *baseURLs) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
+	if strictyaml.Shape(n) != "list" {
+		d.Scalar(key, n, reflect.ValueOf(&b.baseURL).Elem(), "")
+		b.others = nil
+		return
+	}
+	var all []baseURL
+	d.List(key, n, reflect.ValueOf(&all).Elem(), "")
+	if all = slices.DeleteFunc(all, func(u baseURL) bool { return u.URL == nil }); len(all) > 0 { // problems were reported
+		b.baseURL, b.others = all[0], all[1:]
+	}
+}
+
+// all returns the URLs in order.
+func (b baseURLs) all() []baseURL { return append([]baseURL{b.baseURL}, b.others...) }
+
+// MarshalText formats the URLs as in a file, on one line.
+func (b baseURLs) MarshalText() ([]byte, error) {
+	if b.URL == nil || len(b.others) == 0 {
+		return b.baseURL.MarshalText()
+	}
+	var texts []string
+	for _, u := range b.all() {
+		texts = append(texts, u.String())
+	}
+	return []byte("[" + strings.Join(texts, ", ") + "]"), nil
 }
 
 // MarshalText is the inverse of UnmarshalText.

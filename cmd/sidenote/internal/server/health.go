@@ -19,7 +19,7 @@ import (
 
 // telemetry returns what the telemetry port and the admin port show of this process.
 func (e *Engine) telemetry() admin.Telemetry {
-	return admin.Telemetry{Metrics: e.Metrics.Registry(), Ready: e.unready, Trouble: e.problems}
+	return admin.Telemetry{Metrics: e.Metrics, Ready: e.unready, Trouble: e.problems}
 }
 
 // unready returns why the process should get no requests, a line each.
@@ -61,6 +61,11 @@ func (e *Engine) problems() []string {
 	}
 	lines = append(lines, e.switched()...)
 	lines = append(lines, e.issuers.Load().Problems()...)
+	if e.data != nil {
+		for _, u := range e.data.UpstreamStates() {
+			lines = append(lines, u.Problems()...)
+		}
+	}
 	lines = append(lines, e.embedding.Problems()...)
 	lines = append(lines, e.planners.Trouble()...)
 	return append(lines, e.Bases.problems()...)

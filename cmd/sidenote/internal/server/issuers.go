@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -130,6 +132,19 @@ func (s *Issuers) Pending() (lines []string) {
 		}
 	}
 	return lines
+}
+
+// Ages returns how long ago the keys in use were read, in seconds, by issuer; infinite if there are
+// none.
+func (s *Issuers) Ages(now time.Time) map[string]float64 {
+	ages := map[string]float64{}
+	for name, i := range s.byName {
+		ages[name] = math.Inf(1)
+		if at := i.ReadAt(); !at.IsZero() {
+			ages[name] = now.Sub(at).Seconds()
+		}
+	}
+	return ages
 }
 
 // Problems reports keys that could not be read.

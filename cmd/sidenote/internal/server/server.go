@@ -123,6 +123,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	m := Monitor{Log: o.Log, Metrics: report.NewMetrics(report.MetricNames{
 		Tenants: config.Texts(cfg.TenantNames()), Policies: Policies{Config: cfg}.Names(), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
 		Version: version, Commit: commit,
+		TenantSeries: report.TenantSeries{Off: cfg.Telemetry.Tenants.Series == config.Off, Top: int(cfg.Telemetry.Tenants.Top)}, NativeHistograms: cfg.Telemetry.NativeHistograms,
 	})}
 	reader.neutralised = m.Neutralised
 	m.TellOfCertificates(cfg)

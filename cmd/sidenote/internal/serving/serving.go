@@ -40,6 +40,8 @@ func Serve(ctx context.Context, p Parts, begin func(context.Context) error) erro
 	if err != nil {
 		return err
 	}
+	e.WatchUpstreams()
+	e.WatchCredentials()
 	admin, telemetry := e.AdminServer(out.Logger), e.TelemetryServer(out.Logger)
 	group, running := errgroup.WithContext(ctx)
 	answer := func(serve func(net.Listener) error, l net.Listener) {

@@ -108,12 +108,12 @@ func (d *Decoder) Value(key string, n ast.Node, v reflect.Value, tag reflect.Str
 	if !d.Readable(key, n) {
 		return
 	}
-	if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok || scalarKind(v) {
-		d.Scalar(key, n, v, tag)
-		return
-	}
 	if own, ok := v.Addr().Interface().(Node); ok {
 		own.DecodeYAML(d, key, n)
+		return
+	}
+	if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok || scalarKind(v) {
+		d.Scalar(key, n, v, tag)
 		return
 	}
 	switch v.Kind() {
