@@ -25,14 +25,17 @@ func TestUpstreamOutage(t *testing.T) {
 	first, gone := refused(), refused()
 	conf := written(t, "c.yaml", `
 upstreams:
-  two: {base_url: [`+first+`, `+up.URL+`]}
+  two:
+    base_url:
+      - `+first+`
+      - `+up.URL+`
   gone: `+gone+`
 policies: {default: {upstream: two}, other: {upstream: gone}}
 telemetry: {tenants: {top: 1}, native_histograms: true}
 identity: {unknown: acme}
 tenants:
   acme: {keys: [{sha256: `+strings.Repeat("ab", 32)+`, name: app, expires: 2127-01-31}]}
-  beta: {policy: other}
+  beta: {policy: other, keys: [{sha256: `+strings.Repeat("cd", 32)+`}]}
 `)
 	p := serve(t, "--config", conf, "--state", t.TempDir())
 	said := p.readyz(t, "upstream gone: "+gone+" cannot be reached since ")

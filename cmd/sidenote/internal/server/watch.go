@@ -29,14 +29,10 @@ func (e *Engine) WatchUpstreams() {
 	})
 	e.tasks.Start(func(ctx context.Context) {
 		outages := map[string]string{}
-		for {
+		for pause(ctx, checkEvery) { // the start has its own check, see serving.Output.Announce
 			e.data.CheckUpstreams(ctx)
-			if ctx.Err() != nil {
-				return
-			}
-			outages = e.tellOutages(outages, e.data.UpstreamStates())
-			if !pause(ctx, checkEvery) {
-				return
+			if ctx.Err() == nil {
+				outages = e.tellOutages(outages, e.data.UpstreamStates())
 			}
 		}
 	})
