@@ -82,7 +82,7 @@ func (x *exchange) cheaperRewrite(a *attempt) func(budget.Rung) (Demand, bool) {
 			return Demand{}, false
 		}
 		p := OnRung(a.policy, r)
-		x.setup.rewriter.Rewrite(x.life, &p, a.req, &a.asked, res)
+		x.setup.rewriter.Rewrite(x.work, &p, a.req, &a.asked, res)
 		if r == budget.NoSources {
 			res.Reason = report.ReasonLimit
 		}

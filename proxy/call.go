@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"sidenote/proxy/answer"
 	"sidenote/proxy/panics"
@@ -22,7 +23,9 @@ type flight struct {
 	report.Stage
 	call              *stageCall
 	began             time.Time
-	key               string // cache key of its answer; "" if it is not cached
+	span              trace.Span      // of the stage
+	within            context.Context // exchange.work outside of span
+	key               string          // cache key of its answer; "" if it is not cached
 	answer            *transport.Answer
 	ctx               context.Context
 	cancel            context.CancelCauseFunc

@@ -7,14 +7,19 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strconv"
 	"sync"
 	"time"
+
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // see tracing.SchemaURL
+	"go.opentelemetry.io/otel/trace"
 
 	"sidenote/proxy/answer"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite/toolcalls"
+	"sidenote/tracing"
 )
 
 // maxCalls is how many calls of one turn are run.
@@ -45,8 +50,11 @@ type call struct {
 
 // answer runs calls concurrently and returns them with their results.
 func (r *Rounds) answer(calls []answer.LoopCall) []call {
+	r.Host.EndAnswer()
 	ctx, cancel := context.WithDeadline(r.Life, r.deadline)
 	defer cancel()
+	ctx, span := tracing.Start(ctx, "tool round", strconv.Itoa(r.loop.Rounds()))
+	defer span.End()
 	all := make([]call, len(calls))
 	var run []*call
 	for i, c := range calls {
@@ -180,6 +188,8 @@ func (r *Rounds) run(ctx context.Context, calls []*call, room int) {
 		one := func() {
 			c.result.Content, c.result.Err = noRoom, errors.New("panic")
 			began := time.Now()
+			ctx, span := beginTool(ctx, c)
+			defer func() { endTool(span, c) }()
 			c.result = r.Box.Call(ctx, caller, c.name, []byte(c.Arguments))
 			c.took = time.Since(began)
 			if ctx.Err() != nil && c.result.Err != nil {
@@ -194,6 +204,30 @@ func (r *Rounds) run(ctx context.Context, calls []*call, room int) {
 		panics.Go(r.Host.Panicked, one, all.Done)
 	}
 	all.Wait()
+}
+
+// beginTool begins the span of a call.
+func beginTool(ctx context.Context, c *call) (context.Context, trace.Span) {
+	ctx, span := tracing.Start(ctx, "execute_tool", string(c.name))
+	if !span.IsRecording() {
+		return ctx, span
+	}
+	span.SetAttributes(semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(string(c.name)), semconv.GenAIToolType("function"), semconv.GenAIToolCallID(tracing.Clean(c.ID)))
+	tracing.SetText(ctx, span, semconv.GenAIToolCallArgumentsKey, func() string { return c.Arguments })
+	return ctx, span
+}
+
+// endTool ends the span of a call with its outcome.
+func endTool(span trace.Span, c *call) {
+	if !span.IsRecording() {
+		return
+	}
+	outcome := roundOutcome(c)
+	span.SetAttributes(keyOutcome.String(string(outcome)))
+	if outcome == report.ToolFailed || outcome == report.ToolRefused {
+		tracing.Fail(span, string(outcome))
+	}
+	span.End()
 }
 
 // number assigns ids to the sources of a result.

@@ -195,7 +195,7 @@ func (x *exchange) injectSources(a *attempt) error {
 		return err
 	}
 	res := &x.report.Rewrite
-	x.setup.rewriter.Rewrite(x.life, &a.policy, a.req, &a.asked, res)
+	x.setup.rewriter.Rewrite(x.work, &a.policy, a.req, &a.asked, res)
 	if answered, err := x.afterRewrite(a); err != nil || answered {
 		return err
 	}

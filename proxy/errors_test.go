@@ -21,7 +21,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	f := func(err error, status int, kind, code, param, retryAfter string) {
 		t.Helper()
 		var ctx fasthttp.RequestCtx
-		tenant.AsError(err).Write(&ctx, chat.Completions)
+		tenant.AsError(err).Write(&ctx, chat.Completions, report.IDs{})
 		var got struct {
 			Error struct {
 				Message, Type, Code string
@@ -68,7 +68,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 }
 
 func TestInternalErrorsTellNothing(t *testing.T) {
-	if body := tenant.AsError(errors.New("dial with sk-secret")).JSON(chat.Completions); bytes.Contains(body, []byte("sk-")) {
+	if body := tenant.AsError(errors.New("dial with sk-secret")).JSON(chat.Completions, report.IDs{}); bytes.Contains(body, []byte("sk-")) {
 		t.Errorf("the cause leaves: %s", body)
 	}
 }
@@ -78,7 +78,7 @@ func TestErrorsOfMessages(t *testing.T) {
 	f := func(err error, status int, want string, headers ...string) {
 		t.Helper()
 		var ctx fasthttp.RequestCtx
-		tenant.AsError(err).Write(&ctx, chat.Messages)
+		tenant.AsError(err).Write(&ctx, chat.Messages, report.IDs{})
 		if got := string(ctx.Response.Body()); ctx.Response.StatusCode() != status || got != `{"type":"error","error":{`+want+`}}` {
 			t.Errorf("%v: %d %s", err, ctx.Response.StatusCode(), got)
 		}
@@ -108,7 +108,7 @@ func TestErrorsOfMessages(t *testing.T) {
 		"Retry-After", "2", "Retry-After-Ms", "1500", "Anthropic-Ratelimit-Requests-Limit", "60", "Anthropic-Ratelimit-Requests-Remaining", "0",
 		"Anthropic-Ratelimit-Tokens-Limit", "", "X-Ratelimit-Limit-Requests", "")
 	var ctx fasthttp.RequestCtx
-	tenant.AsError(&tenant.APIError{Reason: report.ReasonRateLimit, Refusal: refusal}).Write(&ctx, chat.Messages)
+	tenant.AsError(&tenant.APIError{Reason: report.ReasonRateLimit, Refusal: refusal}).Write(&ctx, chat.Messages, report.IDs{})
 	reset, err := time.Parse(time.RFC3339, string(ctx.Response.Header.Peek("Anthropic-Ratelimit-Requests-Reset")))
 	if d := reset.Sub(before); err != nil || d < time.Hour || d > time.Hour+time.Minute {
 		t.Errorf("reset at %v, %v", reset, err)

@@ -51,8 +51,8 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}()
 	defer panics.Recover(x.panicked, func() { x.refuse(tenant.AsError(errPanic)) })
 	x.request.begin(s, ctx)
-	x.report.TraceID, x.report.Sampled = report.ParseTrace(ctx.Request.Header.Peek("Traceparent"))
 	x.report.Route, x.report.Address = x.target.Route, x.setup.tenants.AddressOf(ctx)
+	x.beginTrace()
 	if err := x.serve(); err != nil {
 		x.refuse(tenant.AsError(err))
 	}
@@ -215,13 +215,15 @@ func (x *exchange) call(r transport.Call, why report.Purpose, now time.Time) (*t
 
 // callOn makes one call to the given upstream and reports it.
 func (x *exchange) callOn(ctx context.Context, to *backend, r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
+	x.beginCall(to, &r, why)
 	answer, err := to.client.Do(ctx, r)
 	c := report.Call{Upstream: to.name, Purpose: why, Began: now, Took: time.Since(now)}
 	if err == nil {
-		c.Status = answer.Status()
+		c.Status, c.RequestID = answer.Status(), requestIDOf(answer)
 	} else {
 		noteFault(&c, err)
 	}
+	x.answered(&c, err)
 	x.report.Calls = append(x.report.Calls, c)
 	return answer, err
 }
@@ -231,6 +233,17 @@ func noteFault(c *report.Call, err error) {
 	if class := transport.ClassOf(err); class.Upstream() {
 		c.Error, c.Limit = string(class), transport.LimitOf(err)
 	}
+}
+
+// requestIDOf returns the id that an upstream gave its answer: OpenAI's, Anthropic's, Azure's or
+// Bedrock's; "" if there is none.
+func requestIDOf(answer *transport.Answer) string {
+	for _, name := range [...]string{"x-request-id", "request-id", "apim-request-id", "x-amzn-requestid"} {
+		if id := answer.Header(name); len(id) > 0 {
+			return report.ReadRequestID(id)
+		}
+	}
+	return ""
 }
 
 // refuse answers with e, or with nothing if the client has left.
@@ -248,7 +261,7 @@ func (x *exchange) refuse(e *tenant.APIError) {
 	}
 	r.Status = e.Status()
 	x.noteError(e)
-	e.Write(ctx, r.Route.API())
+	e.Write(ctx, r.Route.API(), r.IDs())
 	ctx.Response.Header.Set(report.HeaderID, r.ID)
 	ctx.Response.Header.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, r))
 }
@@ -280,6 +293,7 @@ type account struct {
 	refs          atomic.Int32    // references of the answer and shadow work; the last one to end records the Report
 	settlement
 	reading
+	spans
 	kept
 }
 
@@ -400,6 +414,7 @@ func (a *account) record() {
 	}
 	a.checker.Tell()
 	a.charge()
+	a.endTrace()
 	a.report.AddRounds(&a.before)
 	a.tellGuard()
 	a.keepAnswer()

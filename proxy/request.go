@@ -21,6 +21,7 @@ type request struct {
 	ctx      *fasthttp.RequestCtx // valid until the handler returns, as is head
 	head     *transport.Head
 	life     context.Context // for all work of the request: ends when the client leaves
+	work     context.Context // life with the innermost open span
 	target   route.Target
 	setup    *setup
 	caller   tenant.Caller

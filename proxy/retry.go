@@ -25,7 +25,7 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	if !ok {
 		return resp, nil
 	}
-	res, ok := x.attempt.shorter(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Grown(), t)
+	res, ok := x.attempt.shorter(x.work, x.setup.rewriter, x.report.Rewrite.Ledger.Grown(), t)
 	if !ok {
 		return resp, nil
 	}
@@ -362,7 +362,7 @@ func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err
 	if leave.Has(answer.EditSources) {
 		p := a.policy
 		p.ContextTokens, p.Digest = 0, ""
-		x.setup.rewriter.Rewrite(x.life, &p, a.req, &a.asked, res)
+		x.setup.rewriter.Rewrite(x.work, &p, a.req, &a.asked, res)
 		if res.Outcome == rewrite.Untouched {
 			res.Reason = report.ReasonEdits
 		}
@@ -372,7 +372,7 @@ func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err
 	if !again {
 		return false, nil
 	}
-	x.setup.rewriter.Rewrite(x.life, &a.policy, a.req, &a.asked, res)
+	x.setup.rewriter.Rewrite(x.work, &a.policy, a.req, &a.asked, res)
 	if answered, err = x.afterRewrite(a); x.tools != nil && !answered && err == nil {
 		x.report.Outcome = report.WithTools
 	}
@@ -402,7 +402,7 @@ func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*tra
 	a.policy = t.policy
 	if !t.Policy().FirstSearch {
 		var res rewrite.Result
-		x.setup.rewriter.Rewrite(x.life, &a.policy, a.req, &a.asked, &res)
+		x.setup.rewriter.Rewrite(x.work, &a.policy, a.req, &a.asked, &res)
 		if res.Outcome != rewrite.Injected && res.Outcome != rewrite.Untouched {
 			return resp, nil
 		}

@@ -20,6 +20,8 @@ type RoundsHost interface {
 	NextRound(messages []json.RawMessage, last bool) (*transport.Answer, error)
 	// KeepPending keeps what the upstream of a conversation waits for until the next round has ended.
 	KeepPending()
+	// EndAnswer notes that the answer of the current round has been read.
+	EndAnswer()
 	// RoundError returns the response body for an error of NextRound.
 	RoundError(err error) []byte
 	// ReadPiece reads the usage of an answer that is not relayed as it comes.

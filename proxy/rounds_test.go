@@ -43,6 +43,7 @@ func (*host) Take(int) bool                 { return true }
 func (*host) ReadPiece([]byte)              {}
 func (*host) CheckWhole(body []byte) []byte { return body }
 func (*host) KeepPending()                  {}
+func (*host) EndAnswer()                    {}
 func (*host) CloseRounds() string           { return "" }
 func (*host) Panicked(any, []byte)          {}
 

@@ -50,6 +50,7 @@ type Server struct {
 	retired     []retired
 	metrics     *report.Metrics
 	records     report.Recorder
+	tracing     *Tracing // nil: off
 	modes       *tenant.Switch
 	budgets     *budget.Meter
 	bodies      BodyKeeper
@@ -87,6 +88,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 	s := &Server{
 		metrics:     metrics,
 		records:     append(report.Recorders{metrics}, records...),
+		tracing:     cfg.Tracing,
 		modes:       cfg.Switch,
 		budgets:     cfg.Budgets,
 		bodies:      cfg.Bodies,
@@ -230,6 +232,7 @@ type Config struct {
 	Chains      Chains         // remembers conversations that upstreams hold; nil: nothing is remembered
 	Given       GivenSources   // remembers the sources of turns if policies repeat them; nil: nothing is remembered
 	Tools       *RoundsKit     // runs tool calls of models if policies offer tools; nil: no tools
+	Tracing     *Tracing       // makes spans; nil: no spans
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }

@@ -33,7 +33,7 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 			panic("BUG: a body parsed once and not twice: " + err.Error())
 		}
 		res := new(rewrite.Result)
-		rw.Rewrite(s.base, &p, req, &o, res)
+		rw.Rewrite(x.traced(s.base), &p, req, &o, res)
 		x.shadow = res
 	}, s.work.Done)
 }

@@ -98,7 +98,7 @@ func (x *exchange) stageErrorBody(err error) []byte {
 	if !errors.Is(e, errClientGone) {
 		x.noteError(e)
 	}
-	return e.JSON(x.target.Route.API())
+	return e.JSON(x.target.Route.API(), x.report.IDs())
 }
 
 // endStages marks the stages as ended and returns the Report.
@@ -198,7 +198,7 @@ func (x *exchange) instead(bare bool) ([]rewrite.Edit, error) {
 	if bare {
 		p := g.policy
 		p.SkipSearch = true
-		x.setup.rewriter.Rewrite(x.life, &p, g.req.Request, &g.asked, res)
+		x.setup.rewriter.Rewrite(x.work, &p, g.req.Request, &g.asked, res)
 	}
 	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 	switch {
@@ -312,7 +312,7 @@ func (x *exchange) stageOnRung(c *stageCall, to *backend, r budget.Rung) (Demand
 			return Demand{}, false
 		}
 		p := OnRung(g.policy, r)
-		x.setup.rewriter.Rewrite(x.life, &p, g.req.Request, &g.asked, res)
+		x.setup.rewriter.Rewrite(x.work, &p, g.req.Request, &g.asked, res)
 		if r == budget.NoSources {
 			res.Reason = report.ReasonLimit
 		}
@@ -371,7 +371,7 @@ func (x *exchange) fewerSources(answer *transport.Answer) (sources []byte, ok bo
 		return nil, false
 	}
 	again := attempt{g.body, g.req.Request, g.policy, g.asked}
-	res, ok := again.shorter(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Grown(), t)
+	res, ok := again.shorter(x.work, x.setup.rewriter, x.report.Rewrite.Ledger.Grown(), t)
 	if !ok {
 		return nil, false
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/attribute"
 
 	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
@@ -12,6 +13,7 @@ import (
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/staged"
+	"sidenote/tracing"
 )
 
 // A stageCall is the request of a stage or, if Stage is nil, the request that replaces the chain.
@@ -151,6 +153,8 @@ func (r *stageRun) begin() (goes bool, end stageEnd, over bool) {
 	r.x.adaptStage(c)
 	r.make(c)
 	f := &flight{call: c, began: time.Now(), Stage: report.Stage{Name: s.Name, At: r.at + 1, Upstream: s.Upstream, Model: r.modelOf(s)}}
+	f.within = r.x.work
+	r.x.work, f.span = tracing.Start(r.x.work, "stage", s.Name)
 	if answer, ok := r.remembered(c, f); ok {
 		r.keepRequest(f)
 		end, over = r.judge(f, answer)
@@ -270,6 +274,7 @@ func (r *stageRun) failed(f *flight) stageEnd {
 		r.note(f, "")
 		return endByNobody
 	case f.noBudgetForStages:
+		r.endSpan(f)
 		return endByInjected
 	case r.settings.RefuseOnFailure:
 		r.note(f, "")
@@ -288,9 +293,24 @@ func (r *stageRun) failed(f *flight) stageEnd {
 // unknown.
 func (r *stageRun) note(f *flight, answer string) {
 	f.Took = time.Since(f.began)
+	r.endSpan(f)
 	if all := r.x.report.Stages; all != nil {
 		all.Called, all.Answer = append(all.Called, f.Stage), answer
 	}
+}
+
+// endSpan ends the span of a stage, whose answer has been read.
+func (r *stageRun) endSpan(f *flight) {
+	r.x.EndAnswer()
+	r.x.work = f.within
+	if !f.span.IsRecording() {
+		return
+	}
+	f.span.SetAttributes(attribute.Int("sidenote.stage", f.At), keyOutcome.String(string(f.Outcome)))
+	if f.Outcome.Failed() {
+		tracing.Fail(f.span, string(f.Outcome))
+	}
+	f.span.End()
 }
 
 // close releases the answer of a stage.

@@ -66,7 +66,7 @@ func (x *exchange) converse(first *transport.Answer, call transport.Call) error 
 	}
 	r := NewRounds(RoundsSetup{
 		Host: x, Policy: t.Policy(), Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,
-		Life: x.life, Began: x.report.Time, Report: x.report.Tools,
+		Life: x.work, Began: x.report.Time, Report: x.report.Tools,
 	})
 	t.rounds = r
 	if isStream(first) {
@@ -135,7 +135,7 @@ func (x *exchange) RoundError(err error) []byte {
 	if transport.ClassOf(err) != "" {
 		err = x.server.transportError(err)
 	}
-	return tenant.AsError(err).JSON(x.target.Route.API())
+	return tenant.AsError(err).JSON(x.target.Route.API(), x.report.IDs())
 }
 
 // endRound settles a round whose answer was read completely, before the next round.
@@ -145,6 +145,7 @@ func (x *exchange) endRound() {
 		x.countText()
 	}
 	x.charge()
+	x.endCall(time.Now())
 	x.report.EndRound(&x.before)
 }
 

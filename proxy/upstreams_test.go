@@ -147,7 +147,7 @@ func TestTimeToFirstToken(t *testing.T) {
 	if c := r.Calls[0]; c.FirstToken < 50*time.Millisecond || c.Took > c.FirstToken {
 		t.Errorf("first byte after %v, first token after %v", c.Took, c.FirstToken)
 	}
-	if r.TraceID != "0af7651916cd43dd8448eb211c80319c" || !r.Sampled {
+	if r.TraceID.String() != "0af7651916cd43dd8448eb211c80319c" || !r.Sampled {
 		t.Errorf("trace %q, %v", r.TraceID, r.Sampled)
 	}
 	if n := reporttest.Count(t, g.metrics, "sidenote_upstream_first_token_seconds", "other"); n == 0 {

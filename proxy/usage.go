@@ -126,6 +126,7 @@ func (a *account) readUsage() {
 			u, found = a.reader.Usage()
 			a.watch.told = a.reader.TellsCache()
 			a.readDiagnosis()
+			a.nameModel()
 		}()
 	}
 	a.report.Usage, a.report.UsageFound = u, found

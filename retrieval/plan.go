@@ -9,6 +9,10 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"sidenote/tracing"
 )
 
 // MaxPlannedBytes is the maximum length of a planned query. Longer ones are cut.
@@ -112,6 +116,8 @@ func (p *Planning) ask(ctx context.Context, q Question) (plan Plan, err error) {
 	if p.Planner == nil {
 		return Plan{}, ErrNotAsked
 	}
+	ctx, span := tracing.Start(ctx, "plan", "")
+	defer func() { endSpan(span, string(planReason(err)), err) }()
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	defer func() {
@@ -120,6 +126,14 @@ func (p *Planning) ask(ctx context.Context, q Question) (plan Plan, err error) {
 		}
 	}()
 	return p.Planner.Plan(ctx, q)
+}
+
+// endSpan ends the span of a stage of the search with its outcome.
+func endSpan(span trace.Span, outcome string, err error) {
+	if span.IsRecording() && err != nil {
+		tracing.Fail(span, outcome)
+	}
+	span.End()
 }
 
 // earlier returns the earlier turns that a Planner sees.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"sidenote/tracing"
 )
 
 // Longer texts are cut to these lengths for a Reranker.
@@ -134,7 +136,7 @@ func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, er
 		return nil, err
 	}
 	start := time.Now()
-	scores, err := askScores(ctx, by.Reranker, s.query, documents)
+	scores, err := askScores(ctx, StageRerank, by.Reranker, s.query, documents)
 	done.Documents, done.Reason, done.Took = len(documents), rerankReason(err), time.Since(start)
 	if err != nil {
 		return done, nil
@@ -193,11 +195,13 @@ func document(src *Source) string {
 	return beginning(strings.Join(lines, "\n"), maxRerankDocument)
 }
 
-// askScores calls a Reranker and checks its scores. A panic becomes an error.
-func askScores(ctx context.Context, by Reranker, query string, documents []string) (scores []float64, err error) {
+// askScores calls a Reranker for a stage and checks its scores. A panic becomes an error.
+func askScores(ctx context.Context, stage Stage, by Reranker, query string, documents []string) (scores []float64, err error) {
 	if by == nil {
 		return nil, ErrNotAsked
 	}
+	ctx, span := tracing.Start(ctx, string(stage), "")
+	defer func() { endSpan(span, string(rerankReason(err)), err) }()
 	defer func() {
 		if broken := recover(); broken != nil {
 			err = fmt.Errorf("panic: %v", broken)
@@ -391,7 +395,7 @@ func (g *Grading) ask(ctx context.Context, query string, res *Result) {
 	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()
 	start := time.Now()
-	scores, err := askScores(ctx, g.Grader, query, documents)
+	scores, err := askScores(ctx, StageGrade, g.Grader, query, documents)
 	done := res.Graded
 	done.Documents, done.Reason, done.Took = len(documents), rerankReason(err), time.Since(start)
 	done.Cached = err == nil && fromCache(g.Grader)

@@ -19,6 +19,7 @@ import (
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/similar"
+	"sidenote/tracing"
 )
 
 // A Rewriter decides what is added to a request. It is safe for concurrent use.
@@ -202,11 +203,13 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job, found *retrieval.Resul
 		Encoding: j.model.Encoding, Settings: j.policy.Search,
 	}
 	j.policy.AddStages(&j.asked, j.req.Model, j.earlier)
+	ctx, span := tracing.Start(ctx, "retrieval", "")
 	var err error
 	*found, err = rw.Retriever.Retrieve(ctx, j.asked)
 	if err != nil && !found.Reason.Failed() {
 		found.Reason = retrieval.ReasonError
 	}
+	endSpan(ctx, span, j, found)
 }
 
 // decide turns the search result into an outcome and fits what can be added.

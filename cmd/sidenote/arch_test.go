@@ -16,20 +16,21 @@ import (
 // mayImport lists, for each tree of packages, which other packages of this module it may import.
 // The longest matching tree counts. A new arrow is a change of the design.
 var mayImport = map[string][]string{
-	"retrieval":                   {},
+	"retrieval":                   {"tracing"},
 	"retrieval/filter":            {},
 	"retrieval/knowledge/extract": {},
 	"retrieval/tools":             {"retrieval", "rewrite"},
-	"rewrite":                     {"retrieval"},
+	"rewrite":                     {"retrieval", "tracing"},
 	"rewrite/chat":                {},
 	"rewrite/tags":                {},
 	"rewrite/tokens":              {},
 	"rewrite/toolcalls":           {"retrieval", "rewrite", "cache"},
+	"tracing":                     {},
 	"cache":                       {"retrieval", "rewrite"},
 	"cache/redis":                 {"cache"},
-	"proxy":                       {"retrieval", "rewrite", "cache"},
+	"proxy":                       {"retrieval", "rewrite", "cache", "tracing"},
 	"proxy/transport":             {"proxy/panics"},
-	"cmd":                         {"retrieval", "rewrite", "cache", "proxy"},
+	"cmd":                         {"retrieval", "rewrite", "cache", "proxy", "tracing"},
 }
 
 // mayNotImport removes engines and stores from mayImport: only cmd wires them.
@@ -58,6 +59,9 @@ var onlyIn = map[string][]string{
 	"modernc.org/sqlite":                   {"retrieval/knowledge/store"},
 	"github.com/klippa-app/":               {"retrieval/knowledge/extract/pdf"},
 	"github.com/tetratelabs/":              {"retrieval/knowledge/extract/pdf"},
+	"go.opentelemetry.io/otel/sdk":         {"cmd/sidenote/internal/telemetry"}, // and tests
+	"go.opentelemetry.io/otel/exporters/":  {"cmd/sidenote/internal/telemetry"},
+	"google.golang.org/grpc":               {}, // only in tests
 }
 
 // Imports point one way only.

@@ -12,6 +12,8 @@ import (
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/cmd/sidenote/internal/serving"
+	"sidenote/cmd/sidenote/internal/telemetry"
+	"sidenote/proxy"
 	"sidenote/proxy/panics"
 )
 
@@ -61,6 +63,11 @@ func (c *serveCmd) Run(a *app) error {
 	if err := serving.Refuse(a.ctx, cfg, ls); err != nil {
 		return usageError{err}
 	}
+	stopSending, err := sendTelemetry(a, e, out)
+	if err != nil {
+		return usageError{err}
+	}
+	defer stopSending()
 	again.Log, again.Running, again.Apply, again.Panicked = out.Log, e.Running, e.Reload, e.Panicked
 	again.Record = e.Audit().Record
 	again.Check = func(ctx context.Context, cfg *config.Config) error { return serving.Refuse(ctx, cfg, ls) }
@@ -81,6 +88,20 @@ func (c *serveCmd) Run(a *app) error {
 		e.Bases.Serve(ctx, out.Indexed, func() { out.AnnounceLimits(ctx, e) })
 		return nil
 	})
+}
+
+// sendTelemetry begins to send the engine's traces and metrics where the environment says.
+func sendTelemetry(a *app, e *server.Engine, out *serving.Output) (stop func(), err error) {
+	version, _ := server.Version()
+	t, err := telemetry.New(a.ctx, telemetry.Options{Env: a.env, Version: version, Metrics: e.Metrics.Registry(), Log: out.Log})
+	if err != nil {
+		return nil, err
+	}
+	e.Metrics.Watch("trace_spans_lost_total", "Spans that the receiver of traces did not take.", nil, true, func() float64 { return float64(t.Lost()) })
+	if tracer := t.Tracer(); tracer != nil {
+		e.Tracing = &proxy.Tracing{Tracer: tracer, Texts: e.Config.Telemetry.Traces.Texts}
+	}
+	return t.Close, nil
 }
 
 // outliveHangups keeps the process alive on SIGHUP and returns a channel of these signals. They

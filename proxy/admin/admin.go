@@ -222,7 +222,7 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 		refusal.write(ctx)
 		return
 	}
-	tenant.AsError(err).Write(ctx, chat.Completions)
+	tenant.AsError(err).Write(ctx, chat.Completions, report.IDs{Request: report.ReadRequestID(ctx.Request.Header.Peek("X-Request-Id"))})
 }
 
 // fail answers with an error that only this port has. Errors shared with the data port are

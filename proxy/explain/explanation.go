@@ -14,8 +14,9 @@ import (
 // An Explanation says what is known about one finished request: its report.Report in a form for
 // people and programs. It holds no keys and no headers.
 type Explanation struct {
-	Object     string          `json:"object"` // "explanation"
-	ID         string          `json:"id"`     // the Sidenote-Id of the answer
+	Object string `json:"object"` // "explanation"
+	ID     string `json:"id"`     // the Sidenote-Id of the answer
+	report.IDs
 	Time       time.Time       `json:"time"`   // when the request header had been read
 	Tenant     string          `json:"tenant"` // "" if the caller was refused
 	Policy     string          `json:"policy"`
@@ -86,6 +87,7 @@ type Call struct {
 	Status       int            `json:"status,omitempty"`        // of the answer; 0 if there was none
 	Took         float64        `json:"took_ms"`                 // to the head of the answer, or to the error
 	PromptTokens int            `json:"prompt_tokens,omitempty"` // as reported by the upstream; 0 if not reported
+	RequestID    string         `json:"request_id,omitempty"`    // the upstream's own id of the call; "" if unknown
 }
 
 // A Usage is the token usage that the answer reported; with tools, the sum over the answers of all
@@ -176,7 +178,7 @@ type Body struct {
 func newExplanation(r *entry) *Explanation {
 	res := &r.Rewrite
 	e := &Explanation{
-		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
+		Object: "explanation", ID: r.ID, IDs: r.IDs(), Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
 		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason, Rule: res.Ledger.Background, Rung: r.Budget.Rung,
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
 		ToolsSkipped: r.ToolsSkipped, Tools: explainTools(r.Tools), StagesSkipped: r.StagesSkipped, Stages: explainStages(r.Stages, r.Upstream), Citations: r.Citations,
@@ -188,7 +190,7 @@ func newExplanation(r *entry) *Explanation {
 	}
 	e.Line, e.Caches = r.line(), r.caches()
 	for _, c := range r.Calls {
-		e.Calls = append(e.Calls, Call{c.Upstream, c.Purpose, c.Status, report.Milliseconds(c.Took), c.PromptTokens})
+		e.Calls = append(e.Calls, Call{c.Upstream, c.Purpose, c.Status, report.Milliseconds(c.Took), c.PromptTokens, c.RequestID})
 	}
 	if p := res.Ledger.Planned; p != nil {
 		e.Timings.Plan = report.Milliseconds(p.Took)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/trace"
 	"pgregory.net/rapid"
 
 	"sidenote/cache/budget"
@@ -35,6 +36,8 @@ func TestLineIsSlogs(t *testing.T) {
 	reports := []*report.Report{reporttest.Injected(), {}, odd}
 	for _, change := range []func(*report.Report){ // each differs from the one before in one name
 		func(r *report.Report) { r.Tenant = "acme" }, func(r *report.Report) { r.Policy = "base" }, func(r *report.Report) { r.PolicyHash = "12" },
+		func(r *report.Report) { r.TraceID = trace.TraceID{0xa, 0xff} }, func(r *report.Report) { r.RequestID = "app-7</>" },
+		func(r *report.Report) { r.Calls = []report.Call{{RequestID: "req_0"}, {RequestID: "req_1"}} }, func(r *report.Report) { r.Calls = nil },
 		func(r *report.Report) { r.By = report.ByKey }, func(r *report.Report) { r.Key = "chat-app" },
 		func(r *report.Report) { r.Denied = "key-expired" },
 		func(r *report.Report) { r.Address = netip.MustParseAddr("2001:db8::1") }, func(r *report.Report) { r.Address = netip.MustParseAddr("192.0.2.1") },
@@ -246,8 +249,7 @@ func attrs(r *report.Report) []slog.Attr {
 		assembled = append(assembled, slog.Group("tools", slog.Int("rounds", u.Rounds), slog.Int("calls", u.Called()), slog.Int("tokens", u.Tokens), slog.Int("sources", len(u.Sources)), slog.Int("restored", u.Restored), slog.String("unkept", string(u.TurnLoss))))
 	}
 	assembled = append(assembled, stagesOf(r)...)
-	return slices.Concat([]slog.Attr{
-		slog.String("id", r.ID),
+	return slices.Concat([]slog.Attr{slog.String("id", r.ID)}, idsOf(r), []slog.Attr{
 		slog.String("tenant", r.Tenant),
 		slog.String("by", string(r.By)),
 		slog.String("key", r.Key),
@@ -367,6 +369,17 @@ func BenchmarkLine(b *testing.B) {
 	for b.Loop() {
 		l.Record(r)
 	}
+}
+
+// idsOf returns the ids under which others know a request.
+func idsOf(r *report.Report) (all []slog.Attr) {
+	ids := r.IDs()
+	for _, a := range []slog.Attr{slog.String("trace_id", ids.Trace), slog.String("request_id", ids.Request), slog.String("upstream_request_id", ids.Upstream)} {
+		if a.Value.String() != "" {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // apiOf names the API of requests that are no chat completions.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -176,7 +177,7 @@ func appendLine(dst []byte, r *Report) []byte {
 	b = r.Time.Add(r.Total).AppendFormat(b, time.RFC3339Nano)
 	b = append(b, `","level":"INFO","msg":"request","id":"`...)
 	b = append(append(b, r.ID...), '"')
-	b = appendText(append(b, `,"tenant":`...), r.Tenant)
+	b = appendText(append(appendIDs(b, r), `,"tenant":`...), r.Tenant)
 	b = append(append(b, `,"by":"`...), r.By...)
 	b = appendText(append(b, `","key":`...), r.Key)
 	b = append(append(b, `,"denied":"`...), r.Denied...)
@@ -234,6 +235,20 @@ func appendLine(dst []byte, r *Report) []byte {
 	}
 	b = append(append(b, `","client":"`...), r.Client...)
 	return append(b, "\"}\n"...)
+}
+
+// appendIDs appends the ids under which others know the request.
+func appendIDs(b []byte, r *Report) []byte {
+	if r.TraceID.IsValid() {
+		b = append(hex.AppendEncode(append(b, `,"trace_id":"`...), r.TraceID[:]), '"')
+	}
+	if r.RequestID != "" {
+		b = append(append(append(b, `,"request_id":"`...), r.RequestID...), '"')
+	}
+	if id := r.upstreamID(); id != "" {
+		b = append(append(append(b, `,"upstream_request_id":"`...), id...), '"')
+	}
+	return b
 }
 
 // appendLoggedSources appends what was added to a request: sources, typed chunks, and their tokens.

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.opentelemetry.io/otel/trace"
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
@@ -90,6 +91,10 @@ type Report struct {
 	ID   string    // ULID, the Sidenote-Id of the answer
 	Time time.Time // when the request header had been read
 
+	TraceID   trace.TraceID // of the caller's traceparent or, if that is missing, of our own span; zero without both
+	Sampled   bool          // the trace is recorded, by the caller or here
+	RequestID string        // the caller's X-Request-Id, see ReadRequestID
+
 	Tenant     string     // "" if the caller was refused
 	By         By         // how the caller was identified; "" if it was refused
 	Key        string     // name of the API key used; "" if it has no name or none was used
@@ -99,9 +104,6 @@ type Report struct {
 	PolicyHash string
 	Upstream   string // name; "" if none was chosen
 	Expose     Expose
-
-	TraceID string // of the caller's trace, 32 hex digits; "" if there is none
-	Sampled bool   // the caller records its trace
 
 	Route route.Kind
 	Mode  string // of a chat: the policy's mode, or a lower one that the request asked for; "" if not determined
@@ -173,6 +175,7 @@ type Call struct {
 	Took         time.Duration // to the head of the answer, or to the error
 	FirstToken   time.Duration // from Began to the first generated token of a stream; 0 if none was seen
 	PromptTokens int           // as reported by the upstream; 0 if not reported
+	RequestID    string        // the upstream's own id of the call, see ReadRequestID; "" if unknown
 
 	Error string        // how the upstream failed, a class of package transport; "" if it did not
 	Limit time.Duration // the time limit that it exceeded; 0 for other errors

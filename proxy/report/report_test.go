@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,4 +33,21 @@ func TestNewID(t *testing.T) {
 			t.Errorf("byte %d: bits set in some ids %08b, in all %08b", i, or[i], and[i])
 		}
 	}
+}
+
+// Ids of strangers are short and printable, or ignored.
+func TestRequestIDsAreBounded(t *testing.T) {
+	f := func(header string, kept bool) {
+		t.Helper()
+		if got := report.ReadRequestID([]byte(header)); got != "" && got != header || kept != (got == header) {
+			t.Errorf("%q: got %q", header, got)
+		}
+	}
+	f("2f1c7a52-7f4e-4c1d-9a11-6a0d4c1e8f10", true)
+	f(strings.Repeat("x", 128), true)
+	f(strings.Repeat("x", 129), false)
+	f("a\"b", false)
+	f("a\nb", false)
+	f("\xff", false)
+	f("", true)
 }

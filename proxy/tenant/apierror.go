@@ -128,11 +128,12 @@ func answerTo(reason rewrite.Reason) errorAnswer {
 // Status returns the HTTP status of e.
 func (e *APIError) Status() int { return answerTo(e.Reason).status }
 
-// JSON returns e in the shape of the API's errors. Invalid UTF-8 in the message becomes U+FFFD.
-func (e *APIError) JSON(api chat.API) []byte {
+// JSON returns e in the shape of the API's errors, with the ids of the request beside it. Invalid
+// UTF-8 in the message becomes U+FFFD.
+func (e *APIError) JSON(api chat.API, ids report.IDs) []byte {
 	a := answerTo(e.Reason)
 	if api == chat.Messages {
-		return e.messagesJSON(a.messagesKind())
+		return e.messagesJSON(a.messagesKind(), ids)
 	}
 	if e.Refusal != nil {
 		a.kind, a.code = e.Refusal.Kind()
@@ -140,12 +141,12 @@ func (e *APIError) JSON(api chat.API) []byte {
 	if a.code == "" {
 		a.code = strings.ReplaceAll(string(e.Reason), "-", "_")
 	}
-	return ErrorJSON(e.Message, a.kind, a.code, e.Param)
+	return errorJSON(e.Message, a.kind, a.code, e.Param, ids)
 }
 
 // messagesJSON returns e in the shape of the Messages API, which names what is at fault in the
 // message.
-func (e *APIError) messagesJSON(kind string) []byte {
+func (e *APIError) messagesJSON(kind string, ids report.IDs) []byte {
 	type fields struct {
 		Type    string `json:"type"`
 		Message string `json:"message"`
@@ -157,7 +158,8 @@ func (e *APIError) messagesJSON(kind string) []byte {
 	return errorBody(struct {
 		Type  string `json:"type"`
 		Error fields `json:"error"`
-	}{"error", fields{kind, message}})
+		report.IDs
+	}{"error", fields{kind, message}, ids})
 }
 
 // errorBody returns the JSON of an error.
@@ -171,6 +173,10 @@ func errorBody(body any) []byte {
 
 // ErrorJSON returns an error in OpenAI's shape. If param is "", it is null in the JSON.
 func ErrorJSON(message, kind, code, param string) []byte {
+	return errorJSON(message, kind, code, param, report.IDs{})
+}
+
+func errorJSON(message, kind, code, param string, ids report.IDs) []byte {
 	body := struct {
 		Message string  `json:"message"`
 		Type    string  `json:"type"`
@@ -180,11 +186,14 @@ func ErrorJSON(message, kind, code, param string) []byte {
 	if param != "" {
 		body.Param = &param
 	}
-	return errorBody(map[string]any{"error": body})
+	return errorBody(struct {
+		Error any `json:"error"`
+		report.IDs
+	}{body, ids})
 }
 
-// Write replaces the response of ctx with e, in the form of the API.
-func (e *APIError) Write(ctx *fasthttp.RequestCtx, api chat.API) {
+// Write replaces the response of ctx with e, in the form of JSON.
+func (e *APIError) Write(ctx *fasthttp.RequestCtx, api chat.API, ids report.IDs) {
 	closing := ctx.Response.ConnectionClose()
 	ctx.Response.Reset()
 	if closing {
@@ -192,14 +201,14 @@ func (e *APIError) Write(ctx *fasthttp.RequestCtx, api chat.API) {
 	}
 	ctx.Response.SetStatusCode(e.Status())
 	e.headers(api, ctx.Response.Header.Set)
-	ctx.Response.SetBodyRaw(e.JSON(api))
+	ctx.Response.SetBodyRaw(e.JSON(api, ids))
 }
 
 // WriteHTTP writes e to a net/http response, in OpenAI's form.
 func (e *APIError) WriteHTTP(w http.ResponseWriter) {
 	e.headers(chat.Completions, w.Header().Set)
 	w.WriteHeader(e.Status())
-	_, _ = w.Write(e.JSON(chat.Completions)) // write errors mean that the client has left
+	_, _ = w.Write(e.JSON(chat.Completions, report.IDs{})) // write errors mean that the client has left
 }
 
 // headers sets Content-Type and the headers that tell clients whether to retry.

@@ -154,7 +154,9 @@ func (c *Embedder) Space() retrieval.Space {
 
 // Embed returns the vectors of questions. It makes one attempt.
 func (c *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	ctx, span := c.remote.startSpan(ctx, "embeddings", c.options.Model)
 	vectors, tokens, err := c.ask(ctx, c.remote.Call, c.inputs(Query, texts))
+	endSpan(span, tokens, err)
 	c.note(Query, tokens, err)
 	if err != nil {
 		return nil, fmt.Errorf("embed question: %w", err)

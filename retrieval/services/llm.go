@@ -107,12 +107,14 @@ func (c *LLM) Ask(ctx context.Context, to LLMCall, p Prompt) (LLMAnswer, error) 
 	if route, _, _ := strings.Cut(path, "?"); strings.HasSuffix(route, messagesRoute) {
 		form, to.Header = (*request).messagesBody, withMessagesVersion(to.Header)
 	}
+	ctx, span := c.remote.startSpan(ctx, "chat", asked.Model)
 	body, err := c.remote.CallAs(ctx, to.Header, http.MethodPost, path, form(&asked))
 	if refusal, ok := c.learn(key, err, &asked); ok {
 		asked = asked.without(refusal)
 		body, err = c.remote.CallAs(ctx, to.Header, http.MethodPost, path, form(&asked))
 		c.learn(key, err, &asked)
 	}
+	endSpan(span, 0, err)
 	if notes(err, to.Own) {
 		c.health.Called(err)
 	}

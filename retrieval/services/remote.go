@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sidenote/tracing"
 )
 
 const (
@@ -124,6 +126,7 @@ func (c *Remote) send(ctx context.Context, header http.Header, method, path stri
 		return nil, plain(err)
 	}
 	maps.Copy(req.Header, header)
+	tracing.Inject(ctx, req.Header)
 	req.Header.Set("Accept", "application/json")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")

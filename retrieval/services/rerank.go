@@ -137,7 +137,9 @@ func (c *Reranker) scores(ctx context.Context, model, query string, documents []
 	if err != nil {
 		return nil, fmt.Errorf("encode documents: %w", err)
 	}
+	ctx, span := c.remote.startSpan(ctx, rerankOperation, model)
 	answer, err := c.remote.Call(ctx, http.MethodPost, c.path, body)
+	endSpan(span, 0, err)
 	if !errors.Is(err, ErrDown) && !errors.Is(err, ErrBusy) {
 		c.health.Called(err)
 	}

@@ -123,6 +123,7 @@ type Telemetry struct {
 	Listen Address `yaml:"listen"`
 	TLS    TLS     `yaml:"tls"`
 	Log    Log     `yaml:"log"`
+	Traces Traces  `yaml:"traces"`
 
 	Tenants          TenantSeries `yaml:"tenants"`
 	NativeHistograms bool         `yaml:"native_histograms"`
@@ -156,6 +157,11 @@ func (c *Config) CallerPorts() Ports {
 type Log struct {
 	Format   string `yaml:"format" of:"auto|text|json"`
 	Requests string `yaml:"requests" of:"all|errors|none"`
+}
+
+// Traces configures the spans of requests, which are sent where the environment says.
+type Traces struct {
+	Texts bool `yaml:"texts"` // spans hold questions, prompts and sources
 }
 
 // An Upstream is an OpenAI-style API.

@@ -109,6 +109,12 @@ func about(e *explain.Explanation) []string {
 	if e.Stream {
 		parts = append(parts, "streamed")
 	}
+	if e.Trace != "" {
+		parts = append(parts, "trace "+e.Trace)
+	}
+	if e.Request != "" {
+		parts = append(parts, "request id "+e.Request)
+	}
 	return parts
 }
 
@@ -132,7 +138,11 @@ func ending(e *explain.Explanation) []string {
 			parts = append(parts, "sent again with what tools gave")
 		}
 		if c.Status != 0 && c.Purpose != report.ToStage { // stages are listed separately
-			parts = append(parts, fmt.Sprintf("upstream %s answered %d", c.Upstream, c.Status))
+			answered := fmt.Sprintf("upstream %s answered %d", c.Upstream, c.Status)
+			if c.RequestID != "" {
+				answered += " (" + c.RequestID + ")"
+			}
+			parts = append(parts, answered)
 		}
 	}
 	if len(e.LeftOut) > 0 {

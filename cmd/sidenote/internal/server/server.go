@@ -66,6 +66,7 @@ type Engine struct {
 	Bases    *Bases
 	Planners *proxy.Planners // of the initial configuration; nil: nothing is planned
 	Reloader Reloader        // reads the configuration again; may be nil. Set it before AdminServer
+	Tracing  *proxy.Tracing  // makes spans of requests; nil: none. Set it before DataServer
 
 	// Turns returns the store of the parts of turns that clients do not see. The first call
 	// creates it, which must be before the first request, since Redis is used once it has
@@ -271,7 +272,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	cfg.Addresses = e.addresses
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
 	cfg.Switch, cfg.Planners, cfg.Tools, cfg.Outputs, cfg.Chains = e.modes, e.Planners, kitOf(e, cfg.Tenants), outputsOf(e, cfg.Tenants), e.Chains()
-	cfg.Given = givenOf(e, cfg.Tenants)
+	cfg.Given, cfg.Tracing = givenOf(e, cfg.Tenants), e.Tracing
 	cfg.Documents = proxy.CitedDocuments{URL: e.catalogue.urlOf, Terms: analysis.Terms}
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter
