@@ -19,20 +19,22 @@ import (
 
 // Tracing makes the spans of requests.
 type Tracing struct {
-	Tracer trace.Tracer
-	Texts  bool // spans hold questions, prompts and sources
+	Sampler tracing.Sampler
+	Tracer  trace.Tracer // of sampled requests: it records all spans
+	Texts   bool         // spans hold questions, prompts and sources
 }
 
 // A spans holds the open spans of a request. It is empty if tracing is off.
 type spans struct {
-	span     trace.Span // of the request; nil if tracing is off
-	orphan   bool       // the request has no valid traceparent
-	callSpan trace.Span // of the latest call of an upstream; nil if it is not recorded, or ended
-	callEnd  time.Time  // when the answer of that call was read; zero: not yet
+	own      trace.SpanContext // of the request; invalid if tracing is off
+	span     trace.Span        // of the request; nil if it is not sampled
+	orphan   bool              // the request has no valid traceparent
+	callSpan trace.Span        // of the latest call of an upstream; nil if it is not sampled, or ended
+	callEnd  time.Time         // when the answer of that call was read; zero: not yet
 }
 
 // beginTrace reads the ids under which the caller knows the request and, if tracing is on, begins
-// its span. A span that is not sampled only passes its ids on.
+// its span. A request that is not sampled only passes its ids on.
 func (x *exchange) beginTrace() {
 	h := &x.ctx.Request.Header
 	x.report.RequestID = report.ReadRequestID(h.Peek("X-Request-Id"))
@@ -42,16 +44,23 @@ func (x *exchange) beginTrace() {
 	if t == nil {
 		return
 	}
-	ctx := context.Background()
 	if x.orphan = !ok; ok {
 		parent.TraceState, _ = trace.ParseTraceState(string(h.Peek(tracing.HeaderState))) // an invalid one is none
-		ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(parent))
 	}
-	_, x.span = t.Tracer.Start(ctx, "request", serverKind...)
-	x.report.TraceID, x.report.Sampled, x.work = x.span.SpanContext().TraceID(), x.span.IsRecording(), x.traced(x.life)
-	if !x.span.IsRecording() {
-		return
+	own := t.Sampler.Begin(parent, ok)
+	if own.TraceFlags.IsSampled() {
+		parent.TraceID = own.TraceID // also of a request without a parent, whose span id stays zero
+		_, x.span = t.Tracer.Start(trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(parent)), "request", serverKind)
+		x.own = x.span.SpanContext()
+		x.nameSpan()
+	} else {
+		x.own = trace.NewSpanContext(own)
 	}
+	x.report.TraceID, x.report.Sampled, x.work = own.TraceID, own.TraceFlags.IsSampled(), x.traced(x.life)
+}
+
+// nameSpan names the span of the request by its method and route.
+func (x *exchange) nameSpan() {
 	name, method := "HTTP", semconv.HTTPRequestMethodOther
 	switch m := string(x.ctx.Method()); m {
 	case "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH":
@@ -65,32 +74,34 @@ func (x *exchange) beginTrace() {
 	x.span.SetName(name)
 }
 
-// serverKind and clientKind are allocated once. They are never changed.
+// The kinds of spans are never changed.
 var (
-	serverKind = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
+	serverKind = trace.WithSpanKind(trace.SpanKindServer)
 	clientKind = trace.WithSpanKind(trace.SpanKindClient)
 )
 
 // traced returns ctx with the span of the request.
 func (a *account) traced(ctx context.Context) context.Context {
-	if a.span == nil {
+	switch {
+	case !a.own.IsValid():
 		return ctx
+	case a.span == nil:
+		return trace.ContextWithSpanContext(ctx, a.own)
+	case a.server.tracing.Texts:
+		ctx = tracing.WithTexts(ctx)
 	}
-	if ctx = trace.ContextWithSpan(ctx, a.span); a.server.tracing.Texts && a.span.IsRecording() {
-		return tracing.WithTexts(ctx)
-	}
-	return ctx
+	return trace.ContextWithSpan(ctx, a.span)
 }
 
 // beginCall begins the span of a call and adds its traceparent to the call. A signature may cover
 // the client's traceparent, which then stays.
 func (x *exchange) beginCall(to *backend, r *transport.Call, why report.Purpose) {
 	x.endCall(time.Now())
-	if x.span == nil {
+	if !x.own.IsValid() {
 		return
 	}
-	c := x.span.SpanContext()
-	if x.span.IsRecording() {
+	c := x.own
+	if x.span != nil {
 		name, model := "call", ""
 		if operation := operationOf(x.target.Route); operation.Valid() {
 			name, model = operation.Value.AsString(), x.calledModel(r)
@@ -102,10 +113,12 @@ func (x *exchange) beginCall(to *backend, r *transport.Call, why report.Purpose)
 	if x.signed() {
 		return
 	}
-	r.Replace = withLine(r.Replace, transport.Header{Name: tracing.HeaderParent, Value: tracing.FormatParent(c)})
+	lines := append(make([]transport.Header, 0, len(r.Replace)+2), r.Replace...)
+	lines = append(lines, transport.Header{Name: tracing.HeaderParent, Value: tracing.FormatParent(c)})
 	if x.orphan { // a state without a parent says nothing
-		r.Replace = withLine(r.Replace, transport.Header{Name: tracing.HeaderState})
+		lines = append(lines, transport.Header{Name: tracing.HeaderState})
 	}
+	r.Replace = lines
 }
 
 func (x *exchange) callAttributes(to *backend, r *transport.Call, why report.Purpose) []attribute.KeyValue {
@@ -221,7 +234,7 @@ func (a *account) endTrace() {
 		tracing.Fail(a.callSpan, "truncated")
 	}
 	a.endCall(end)
-	if a.span == nil || !a.span.IsRecording() {
+	if a.span == nil {
 		return
 	}
 	a.span.SetAttributes(semconv.HTTPResponseStatusCode(r.Status), keyID.String(r.ID), keyOutcome.String(string(r.Outcome)), keyClient.String(string(r.Client)),

@@ -32,11 +32,14 @@ const (
 	theirParent = "00-" + theirTrace + "-" + theirSpan + "-01"
 )
 
+// all samples every request.
+var all = tracing.Sampler{Ratio: 1}
+
 // tracedBy returns what makes spans by a sampler, and where they end up.
-func tracedBy(sampler sdktrace.Sampler) (*proxy.Tracing, *tracetest.InMemoryExporter) {
+func tracedBy(sampler tracing.Sampler) (*proxy.Tracing, *tracetest.InMemoryExporter) {
 	spans := tracetest.NewInMemoryExporter()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sampler))
-	return &proxy.Tracing{Tracer: provider.Tracer(tracing.Scope)}, spans
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sdktrace.AlwaysSample()))
+	return &proxy.Tracing{Sampler: sampler, Tracer: provider.Tracer(tracing.Scope)}, spans
 }
 
 // treeOf returns the names of spans, each below its parent, in the order in which they began, with
@@ -88,7 +91,7 @@ func spanNamed(t *testing.T, spans tracetest.SpanStubs, name string) tracetest.S
 }
 
 // openTraced starts a rig with spans, and returns what makes them and where they end up.
-func openTraced(t *testing.T, u *stubUpstream, sampler sdktrace.Sampler, change func(*proxy.Config)) (*rig, *tracetest.InMemoryExporter) {
+func openTraced(t *testing.T, u *stubUpstream, sampler tracing.Sampler, change func(*proxy.Config)) (*rig, *tracetest.InMemoryExporter) {
 	t.Helper()
 	by, spans := tracedBy(sampler)
 	return openIn(t, u, func(cfg *proxy.Config) {
@@ -103,7 +106,7 @@ func openTraced(t *testing.T, u *stubUpstream, sampler sdktrace.Sampler, change 
 // the upstream gets. The search is beside it.
 func TestSpansOfAChat(t *testing.T) {
 	u := newUpstream(t, say("Hello."))
-	g, spans := openTraced(t, u, sdktrace.ParentBased(sdktrace.NeverSample()), nil)
+	g, spans := openTraced(t, u, tracing.Sampler{ParentBased: true}, nil)
 	for _, body := range []string{weeksBody, weeksStream} {
 		spans.Reset()
 		g.post(t, body, "traceparent: "+theirParent, "tracestate: vendor=1", "X-Request-Id: app-7")
@@ -146,7 +149,7 @@ func TestSpansHoldTextsOnlyOnRequest(t *testing.T) {
 	u := newUpstream(t, say("an answer of a model"))
 	body := `{"model":"m","messages":[{"role":"system","content":"a system text"},{"role":"user","content":[{"type":"text","text":"` + secret + `"},{"type":"image_url","image_url":{"url":"data:x"}}]}]}`
 	for _, texts := range []bool{false, true} {
-		g, spans := openTraced(t, u, sdktrace.AlwaysSample(), func(cfg *proxy.Config) { cfg.Tracing.Texts = texts })
+		g, spans := openTraced(t, u, all, func(cfg *proxy.Config) { cfg.Tracing.Texts = texts })
 		g.post(t, body)
 		g.reports.next(t)
 		all := fmt.Sprintf("%+v", spans.GetSpans())
@@ -168,7 +171,7 @@ func TestSpansHoldTextsOnlyOnRequest(t *testing.T) {
 // A request that is not sampled has no spans; upstreams learn that, and of its trace.
 func TestUnsampledRequestsPassTheirTraceOn(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	g, spans := openTraced(t, u, sdktrace.ParentBased(sdktrace.NeverSample()), nil)
+	g, spans := openTraced(t, u, tracing.Sampler{ParentBased: true}, nil)
 	f := func(parent, state, wantTrace, wantState string) {
 		t.Helper()
 		g.post(t, weeksBody, "Traceparent: "+parent, "Tracestate: "+state)
@@ -208,7 +211,7 @@ func TestWithoutTracingHeadersPass(t *testing.T) {
 // A signature may cover the header lines, so those of a signed request stay.
 func TestSignedRequestsKeepTheirTraceparent(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	g, _ := openTraced(t, u, sdktrace.AlwaysSample(), nil)
+	g, _ := openTraced(t, u, all, nil)
 	g.raw(t, "POST /v1/messages HTTP/1.1\r\nHost: x\r\nAuthorization: AWS4-HMAC-SHA256 x\r\nTraceparent: "+theirParent+"\r\nContent-Length: 2\r\n\r\n{}")
 	if s := u.next(t); s.header("Traceparent") != theirParent {
 		t.Errorf("the upstream got %q", s.head)
@@ -232,7 +235,7 @@ func TestSpansOfFailures(t *testing.T) {
 	})
 	f := func(to *url.URL, text, want string) {
 		t.Helper()
-		by, spans := tracedBy(sdktrace.AlwaysSample())
+		by, spans := tracedBy(all)
 		g := start(t, proxy.Config{
 			Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: to}}, Tracing: by, Tenants: tenant.Tenants{Unknown: policyOf("acme", nil)},
 		}, broken)
@@ -256,7 +259,7 @@ func TestSpansOfStagesAndTools(t *testing.T) {
 	u := newUpstream(t, func(s seen, w io.Writer) {
 		say(cmp.Or(map[bool]string{true: "Evidence [1]."}[stageOf(s) == 1], "Final [1]."))(s, w)
 	})
-	by, spans := tracedBy(sdktrace.AlwaysSample())
+	by, spans := tracedBy(all)
 	for _, body := range []string{weeksBody, weeksStream} {
 		spans.Reset()
 		cfg := withStages(t, strings.TrimSuffix(u.url.String(), "/v1"), stagedTerms{Policy: staged.Policy{Stages: two}})
@@ -302,7 +305,7 @@ func TestSpansOfStagesAndTools(t *testing.T) {
 // What a shadow search does is part of its request.
 func TestSpansOfShadow(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	g, spans := openTraced(t, u, sdktrace.AlwaysSample(), func(cfg *proxy.Config) { cfg.Tenants.Unknown.Rewrite.Mode = rewrite.Shadow })
+	g, spans := openTraced(t, u, all, func(cfg *proxy.Config) { cfg.Tenants.Unknown.Rewrite.Mode = rewrite.Shadow })
 	g.post(t, weeksBody)
 	g.reports.next(t)
 	got := strings.Split(treeOf(spans.GetSpans()), "\n")

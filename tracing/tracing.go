@@ -65,7 +65,8 @@ func decodeHex(dst, src []byte) bool {
 // FormatParent returns the traceparent for calls made within the span of c.
 func FormatParent(c trace.SpanContext) string {
 	id, span := c.TraceID(), c.SpanID()
-	b := append(make([]byte, 0, parentLength), "00-"...)
+	var text [parentLength]byte
+	b := append(text[:0], "00-"...)
 	b = append(hex.AppendEncode(b, id[:]), '-')
 	b = append(hex.AppendEncode(b, span[:]), "-00"...)
 	if c.IsSampled() {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"sidenote/tracing"
@@ -107,4 +108,38 @@ func FuzzParseParent(f *testing.F) {
 			t.Errorf("%q became %q", header, again)
 		}
 	})
+}
+
+// Callers with a parent decide under ParentBased; else the trace id does, as in OpenTelemetry's SDK.
+func TestSampler(t *testing.T) {
+	f := func(s tracing.Sampler, parentSampled, want bool) {
+		t.Helper()
+		parent := trace.SpanContextConfig{TraceID: trace.TraceID{8: 0x10}, SpanID: trace.SpanID{1}, TraceFlags: trace.TraceFlags(0).WithSampled(parentSampled)}
+		own := s.Begin(parent, true)
+		if own.TraceFlags.IsSampled() != want || own.TraceID != parent.TraceID || own.SpanID == parent.SpanID || !own.SpanID.IsValid() {
+			t.Errorf("%+v, %v: got %+v", s, parentSampled, own)
+		}
+	}
+	f(tracing.Sampler{Ratio: 1, ParentBased: true}, false, false)
+	f(tracing.Sampler{Ratio: 0, ParentBased: true}, true, true)
+	f(tracing.Sampler{Ratio: 1}, false, true)
+	f(tracing.Sampler{Ratio: 0}, true, false)
+	f(tracing.Sampler{Ratio: 0.05}, true, false) // the trace id begins with 1/16
+	f(tracing.Sampler{Ratio: 0.07}, false, true)
+
+	sdk := sdktrace.TraceIDRatioBased(0.3)
+	sampled := 0
+	for range 10_000 {
+		own := tracing.Sampler{Ratio: 0.3, ParentBased: true}.Begin(trace.SpanContextConfig{}, false)
+		theirs := sdk.ShouldSample(sdktrace.SamplingParameters{ParentContext: t.Context(), TraceID: own.TraceID}).Decision == sdktrace.RecordAndSample
+		if !own.TraceID.IsValid() || own.TraceFlags.IsSampled() != theirs {
+			t.Fatalf("got %+v, the SDK says %v", own, theirs)
+		}
+		if theirs {
+			sampled++
+		}
+	}
+	if sampled < 2500 || sampled > 3500 {
+		t.Errorf("sampled %d of 10,000 at 30 %%", sampled)
+	}
 }

@@ -332,7 +332,7 @@ func TestTelemetryVariablesRefused(t *testing.T) {
 	f(`OTEL_EXPORTER_OTLP_ENDPOINT: not a URL such as http://127.0.0.1:4318`, "OTEL_EXPORTER_OTLP_ENDPOINT=127.0.0.1:4317")
 	f(`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: not a URL`, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=ftp://x")
 	f(`OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" is neither grpc nor http/protobuf`, on, "OTEL_EXPORTER_OTLP_PROTOCOL=http/json")
-	f(`OTEL_TRACES_SAMPLER: "half" is none of always_on`, on, "OTEL_TRACES_SAMPLER=half")
+	f(`OTEL_TRACES_SAMPLER: "half" is neither always_on`, on, "OTEL_TRACES_SAMPLER=half")
 	f(`OTEL_TRACES_SAMPLER_ARG: "1%" is not a number from 0 to 1`, on, "OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=1%")
 	f(`OTEL_EXPORTER_OTLP_CERTIFICATE: stat /no/such.pem`, on, "OTEL_EXPORTER_OTLP_CERTIFICATE=/no/such.pem")
 	f(`OTEL_METRICS_EXPORTER: "console" is neither otlp nor none`, on, "OTEL_METRICS_EXPORTER=console")

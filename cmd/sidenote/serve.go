@@ -13,7 +13,6 @@ import (
 	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/cmd/sidenote/internal/serving"
 	"sidenote/cmd/sidenote/internal/telemetry"
-	"sidenote/proxy"
 	"sidenote/proxy/panics"
 )
 
@@ -98,9 +97,7 @@ func sendTelemetry(a *app, e *server.Engine, out *serving.Output) (stop func(), 
 		return nil, err
 	}
 	e.Metrics.Watch("trace_spans_lost_total", "Spans that the receiver of traces did not take.", nil, true, func() float64 { return float64(t.Lost()) })
-	if tracer := t.Tracer(); tracer != nil {
-		e.Tracing = &proxy.Tracing{Tracer: tracer, Texts: e.Config.Telemetry.Traces.Texts}
-	}
+	e.Tracing = t.Tracing(e.Config.Telemetry.Traces.Texts)
 	return t.Close, nil
 }
 

@@ -7,9 +7,10 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
+
+	"sidenote/tracing"
 )
 
 // The protocols of OTLP.
@@ -50,12 +51,7 @@ func (e environment) signals() (traces, metrics signal, err error) {
 	if traces, err = e.signal("TRACES"); err != nil {
 		return traces, metrics, err
 	}
-	if metrics, err = e.signal("METRICS"); err != nil {
-		return traces, metrics, err
-	}
-	if traces.on() {
-		err = e.checkSampler()
-	}
+	metrics, err = e.signal("METRICS")
 	return traces, metrics, err
 }
 
@@ -93,21 +89,34 @@ func (e environment) signal(name string) (s signal, err error) {
 	return s, nil
 }
 
-// checkSampler refuses a sampler that the SDK would replace by its default, which samples all.
-func (e environment) checkSampler() error {
-	sampler, variable := e.get("OTEL_TRACES_SAMPLER")
-	known := []string{"", "always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"}
-	if !slices.Contains(known, strings.ToLower(sampler)) {
-		return fmt.Errorf("%s: %q is none of %s", variable, sampler, strings.Join(known[1:], ", "))
+// sampler reads which requests are sampled.
+func (e environment) sampler() (s tracing.Sampler, err error) {
+	name, variable := e.get("OTEL_TRACES_SAMPLER")
+	kind, parentBased := strings.CutPrefix(strings.ToLower(name), "parentbased_")
+	s.ParentBased = parentBased || name == ""
+	switch kind {
+	case "", "always_on":
+		s.Ratio = 1
+	case "always_off":
+	case "traceidratio":
+		s.Ratio, err = e.ratio()
+	default:
+		err = fmt.Errorf("%s: %q is neither always_on, always_off nor traceidratio, alone or after parentbased_", variable, name)
 	}
-	ratio, variable := e.get("OTEL_TRACES_SAMPLER_ARG")
-	if !strings.HasSuffix(strings.ToLower(sampler), "traceidratio") || ratio == "" {
-		return nil
+	return s, err
+}
+
+// ratio reads the argument of the sampler traceidratio.
+func (e environment) ratio() (float64, error) {
+	text, variable := e.get("OTEL_TRACES_SAMPLER_ARG")
+	if text == "" {
+		return 1, nil
 	}
-	if n, err := strconv.ParseFloat(ratio, 64); err != nil || !(n >= 0 && n <= 1) {
-		return fmt.Errorf("%s: %q is not a number from 0 to 1", variable, ratio)
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n <= 1) {
+		return 0, fmt.Errorf("%s: %q is not a number from 0 to 1", variable, text)
 	}
-	return nil
+	return n, nil
 }
 
 // maxReason limits the bytes of a reason, which a receiver may have written.

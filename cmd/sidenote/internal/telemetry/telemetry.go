@@ -26,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"sidenote/proxy"
 	"sidenote/retrieval/services"
 	"sidenote/tracing"
 )
@@ -44,14 +45,15 @@ type Options struct {
 // A Telemetry sends spans and metrics until Close.
 type Telemetry struct {
 	traces  *sdktrace.TracerProvider // nil: off
-	metrics *metric.MeterProvider    // nil: off
+	sampler tracing.Sampler
+	metrics *metric.MeterProvider // nil: off
 	lost    atomic.Int64
 }
 
 // New reads the environment and begins to send. A receiver that does not answer is no error, as it
 // may come later; a variable that cannot be right is one. The OpenTelemetry SDK reads the other
-// variables itself, from the process's environment: those of samplers, batches, headers,
-// certificates, timeouts and resources.
+// variables itself, from the process's environment: those of batches, headers, certificates,
+// timeouts and resources.
 func New(ctx context.Context, o Options) (*Telemetry, error) {
 	t := new(Telemetry)
 	env := environment{o.Env}
@@ -81,6 +83,10 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 }
 
 func (t *Telemetry) sendTraces(ctx context.Context, to signal, about *resource.Resource, o Options, env environment) error {
+	var err error
+	if t.sampler, err = env.sampler(); err != nil {
+		return err
+	}
 	client := otlptracehttp.NewClient()
 	if to.protocol == protocolGRPC {
 		client = otlptracegrpc.NewClient()
@@ -90,7 +96,7 @@ func (t *Telemetry) sendTraces(ctx context.Context, to signal, about *resource.R
 		return fmt.Errorf("%s: %w", to.variable, err)
 	}
 	watched := &spanExporter{SpanExporter: out, outcome: outcome{health: o.health("traces", to), env: env}, lost: &t.lost}
-	t.traces = sdktrace.NewTracerProvider(sdktrace.WithBatcher(watched), sdktrace.WithResource(about))
+	t.traces = sdktrace.NewTracerProvider(sdktrace.WithBatcher(watched), sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.AlwaysSample()))
 	return nil
 }
 
@@ -121,12 +127,12 @@ func (o *Options) health(what string, to signal) *services.Health {
 	}}
 }
 
-// Tracer returns what makes spans; nil if traces are off.
-func (t *Telemetry) Tracer() trace.Tracer {
+// Tracing returns what makes spans, with texts if wanted; nil if traces are off.
+func (t *Telemetry) Tracing(texts bool) *proxy.Tracing {
 	if t.traces == nil {
 		return nil
 	}
-	return t.traces.Tracer(tracing.Scope, trace.WithSchemaURL(tracing.SchemaURL))
+	return &proxy.Tracing{Sampler: t.sampler, Tracer: t.traces.Tracer(tracing.Scope, trace.WithSchemaURL(tracing.SchemaURL)), Texts: texts}
 }
 
 // Lost returns how many spans a receiver did not take.
