@@ -173,7 +173,7 @@ func TestRequestsShareNothing(t *testing.T) {
 		want := report.Report{
 			ID: r.ID, Time: r.Time, Tenant: "acme", By: report.ByUnknown, Address: netip.MustParseAddr("127.0.0.1"), Policy: "base", PolicyHash: "00000001", Upstream: "stub", Expose: report.ExposeNames,
 			Route: route.Models, Status: 200, Outcome: report.Relayed, Client: report.ClientCompleted,
-			Calls:    []report.Call{{Upstream: "stub", Purpose: report.ToAnswer, Status: 200, Began: r.Calls[0].Began, Took: r.Calls[0].Took}},
+			Calls:    []report.Call{{Upstream: "stub", Purpose: report.ToAnswer, Status: 200, Began: r.Calls[0].Began, Took: r.Calls[0].Took, RequestID: "req_1"}},
 			Overhead: r.Overhead, TTFB: r.TTFB, Total: r.Total,
 		}
 		if !reflect.DeepEqual(r, want) {

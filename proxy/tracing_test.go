@@ -121,7 +121,7 @@ func TestSpansOfAChat(t *testing.T) {
 		if got, want := s.header("Traceparent"), "00-"+theirTrace+"-"+call.SpanContext.SpanID().String()+"-01"; got != want || s.header("Tracestate") != "vendor=1" {
 			t.Errorf("the upstream got %q, %q, want %q", got, s.header("Tracestate"), want)
 		}
-		if r.TraceID.String() != theirTrace || root.EndTime.Before(call.EndTime) || !root.EndTime.Equal(r.Time.Add(r.Total)) {
+		if r.TraceID.String() != theirTrace || !r.Sampled || root.EndTime.Before(call.EndTime) || !root.EndTime.Equal(r.Time.Add(r.Total)) {
 			t.Errorf("trace %s, ends %v and %v", r.TraceID, root.EndTime, call.EndTime)
 		}
 		for key, want := range map[string]string{
@@ -177,7 +177,7 @@ func TestUnsampledRequestsPassTheirTraceOn(t *testing.T) {
 		g.post(t, weeksBody, "Traceparent: "+parent, "Tracestate: "+state)
 		r, s := g.reports.next(t), u.next(t)
 		got, ok := tracing.ParseParent([]byte(s.header("Traceparent")))
-		if !ok || got.TraceFlags.IsSampled() || got.TraceID != r.TraceID || got.SpanID.String() == theirSpan || wantTrace != "" && got.TraceID.String() != wantTrace || s.header("Tracestate") != wantState {
+		if !ok || got.TraceFlags.IsSampled() || r.Sampled || got.TraceID != r.TraceID || got.SpanID.String() == theirSpan || wantTrace != "" && got.TraceID.String() != wantTrace || s.header("Tracestate") != wantState {
 			t.Errorf("%s: the upstream got %q", parent, s.head)
 		}
 	}
@@ -203,7 +203,7 @@ func TestWithoutTracingHeadersPass(t *testing.T) {
 			t.Errorf("%q is not among %q", line, s.head)
 		}
 	}
-	if r.TraceID.String() != theirTrace || r.RequestID != "app-7" || r.Calls[0].RequestID != "req_1" {
+	if r.TraceID.String() != theirTrace || !r.Sampled || r.RequestID != "app-7" || r.Calls[0].RequestID != "req_1" {
 		t.Errorf("ids %+v", r.IDs())
 	}
 }
