@@ -120,6 +120,9 @@ func TestPagesMetrics(t *testing.T) {
 	descs := make(chan *prometheus.Desc, 1000)
 	all := report.NewMetrics(report.MetricNames{})
 	all.NewBudgets()
+	all.WatchUpstreams(nil)
+	all.WatchIssuers(nil)
+	all.WatchExpiries(nil)
 	all.Registry().Describe(descs)
 	close(descs)
 	for d := range descs {

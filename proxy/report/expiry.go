@@ -55,9 +55,19 @@ func soonest(all []Expiry, now time.Time) (kept []Expiry) {
 	return kept
 }
 
-// WatchBy registers a gauge with one label whose values are read at each scrape. The values of the
-// label must be configured names. Call it at the start of the process; it panics if the name is taken.
-func (m *Metrics) WatchBy(name, help, label string, values func() map[string]float64) {
+// WatchUpstreams registers a gauge of which upstreams can be connected to: 1 or 0 by configured name,
+// read at each scrape. Call it at the start of the process, once.
+func (m *Metrics) WatchUpstreams(up func() map[string]float64) {
+	m.watchBy("upstream_up", "1 if an upstream can be connected to, at one of its base URLs.", "upstream", up)
+}
+
+// WatchIssuers registers a gauge of the seconds since the keys of issuers were read, by configured
+// name, read at each scrape; infinite if there are none. Call it at the start of the process, once.
+func (m *Metrics) WatchIssuers(ages func() map[string]float64) {
+	m.watchBy("jwks_age_seconds", "Time since the keys of an issuer were read; infinite if there are none.", "issuer", ages)
+}
+
+func (m *Metrics) watchBy(name, help, label string, values func() map[string]float64) {
 	m.registry.MustRegister(&gauges{prometheus.NewDesc("sidenote_"+name, help, []string{label}, nil), func(add func(float64, ...string)) {
 		for of, value := range values() {
 			add(value, of)

@@ -209,10 +209,12 @@ func TestExpiries(t *testing.T) {
 	}
 }
 
-func TestWatchBy(t *testing.T) {
+func TestIssuersAndUpstreams(t *testing.T) {
 	m := reporttest.NewMetrics()
-	m.WatchBy("jwks_age_seconds", "Age.", "issuer", func() map[string]float64 { return map[string]float64{"a": 7, "b": math.Inf(1)} })
+	m.WatchIssuers(func() map[string]float64 { return map[string]float64{"a": 7, "b": math.Inf(1)} })
+	m.WatchUpstreams(func() map[string]float64 { return map[string]float64{"openai": 1} })
 	text := exposition(t, m, "")
 	has(t, text, `sidenote_jwks_age_seconds{issuer="a"} 7`)
 	has(t, text, `sidenote_jwks_age_seconds{issuer="b"} +Inf`)
+	has(t, text, `sidenote_upstream_up{upstream="openai"} 1`)
 }

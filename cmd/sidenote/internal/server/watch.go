@@ -15,7 +15,7 @@ const checkEvery = 5 * time.Second
 // WatchUpstreams starts to check in the background whether upstreams can be reached, and exports it.
 // Call it once, after DataServer.
 func (e *Engine) WatchUpstreams() {
-	e.Metrics.WatchBy("upstream_up", "1 if an upstream can be connected to, at one of its base URLs.", "upstream", func() map[string]float64 {
+	e.Metrics.WatchUpstreams(func() map[string]float64 {
 		up := map[string]float64{}
 		for _, u := range e.data.UpstreamStates() {
 			if !u.Known() {
@@ -77,7 +77,5 @@ func (e *Engine) WatchCredentials() {
 		}
 		return all
 	})
-	e.Metrics.WatchBy("jwks_age_seconds", "Time since the keys of an issuer were read; infinite if there are none.", "issuer", func() map[string]float64 {
-		return e.issuers.Load().Ages(time.Now())
-	})
+	e.Metrics.WatchIssuers(func() map[string]float64 { return e.issuers.Load().Ages(time.Now()) })
 }
