@@ -34,6 +34,9 @@ func printTenant(w io.Writer, cfg *config.Config, name config.Name) {
 func upstreamText(cfg *config.Config, name string) string {
 	u := cfg.Proxy().Upstreams[name]
 	text := fmt.Sprintf("%s → %s", name, u.BaseURL)
+	for _, other := range u.Others {
+		text += fmt.Sprintf(", then %s", other.BaseURL)
+	}
 	if u.Dial.Proxy != nil {
 		text += fmt.Sprintf(" by proxy %s", u.Dial.Proxy)
 	}
