@@ -127,7 +127,7 @@ func (i *Inspector) signIn(v *visit) error {
 		redirect(v.RequestCtx, next)
 		return nil
 	}
-	i.record(v, audit.Event{Action: audit.Token, Object: "POST " + signInPath, Result: audit.Refused, Reason: "invalid_api_key"})
+	i.record(v, audit.Event{Action: audit.Token, Object: "POST " + signInPath, Result: audit.Refused, Reason: string(report.ReasonKey)})
 	v.Response.SetStatusCode(fasthttp.StatusUnauthorized)
 	return i.show(v, page{title: "Sign in", file: "signin.html", public: true}, signInView{Next: next, Wrong: true})
 }
