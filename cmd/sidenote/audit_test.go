@@ -232,3 +232,16 @@ func TestAuditOfCommands(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// With audit: stderr the lines are between those of the log, and none is left out as a repetition.
+func TestAuditInTheLog(t *testing.T) {
+	config := written(t, "sidenote.yaml", "knowledge: {notes: {engine: embedded}}\naudit: stderr\n")
+	p := serve(t, "--config", config, "--upstream", newRecorder(t).URL, "--state", filepath.Join(t.TempDir(), "state"))
+	for _, status := range []int{201, 200, 200} {
+		p.asks(t, "PUT", "/v1/knowledge/notes/documents/a", `{"text":"a"}`, status)
+	}
+	p.stop()
+	if n := strings.Count(p.out.text.String(), `"msg":"audit","action":"put","object":"notes","documents":["a"],"result":"ok","token":"state.admin-token"`); n != 3 {
+		t.Errorf("%d lines in %s", n, p.out.text.String())
+	}
+}

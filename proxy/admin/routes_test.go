@@ -122,7 +122,7 @@ func example(method, path, base string) request {
 	bodies := map[string]string{
 		"POST /v1/search":                         `{"query":"badge","knowledge":["` + base + `"]}`,
 		"POST /v1/read":                           `{"knowledge":"` + base + `","document":"guide.md"}`,
-		"POST /v1/tools/{name}":                   `{"query":"badge"}`,
+		"POST /v1/tools/{name}":                   `{"refs":["kb1:guide.md:0"]}`,
 		"POST /v1/rewrite":                        chatBody,
 		"POST /v1/context":                        `{"model":"m","chunks":[{"id":"s1","type":"system","content":"x"}]}`,
 		"POST /v1/vector_stores/{base}/search":    `{"query":"one"}`,
@@ -135,7 +135,7 @@ func example(method, path, base string) request {
 	}
 	query := map[string]string{"POST /v1/rewrite": "?tenant=acme", "POST /v1/context": "?tenant=acme", "GET /v1/proof": "?challenge=" + strings.Repeat("0", 64)}
 	route := method + " " + path
-	named := strings.NewReplacer("{base}", base, "{name}", "search_knowledge", "{tenant}", "acme", "/explain/{id}", "/explain/"+keptID, "{id}", "a").Replace(path)
+	named := strings.NewReplacer("{base}", base, "{name}", "read_knowledge", "{tenant}", "acme", "/explain/{id}", "/explain/"+keptID, "{id}", "a").Replace(path)
 	return request{method, named + query[route], bodies[route]}
 }
 

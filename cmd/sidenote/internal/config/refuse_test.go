@@ -15,6 +15,8 @@ func TestRefused(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	for _, c := range []struct{ name, file, want string }{
 		{"unknown key", up + "polices: {a: {mode: off}}", "c.yaml:2:1: polices: unknown key; did you mean policies?"},
+		{"audit to nowhere", up + "audit: stdout", `c.yaml:2:8: audit: "stdout" is not stderr; write {file: PATH} for a file`},
+		{"audit without a file", up + "audit: {path: a}", "c.yaml:2:9: audit.path: unknown key"},
 		{"key of later", up + "rerank: x", "c.yaml:2:1: rerank: unknown key; it belongs in policies.NAME or policies.NAME.overrides"},
 		{"embeddings as one word", up + "embeddings: x", "c.yaml:2:13: embeddings: expected a map, got a value"},
 		{"embeddings without model", up + "embeddings: {upstream: default}", "c.yaml:2:13: embeddings.model: is missing"},
