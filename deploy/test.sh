@@ -12,10 +12,11 @@
 #
 # Tests of the shared cache run against a real redis-server, those of the inspector's pages
 # in a real Chromium, those of knowledge bases elsewhere against a real Postgres, OpenSearch
-# and Elasticsearch. Where one is missing this script says so and why it is needed, then
-# installs Debian's package, if apt-get is there and it may without asking: as root, or by a
-# sudo that wants no password. Otherwise, and with --no-install, those tests are skipped; in
-# CI the run fails instead. It ends with the Go test runner's own output.
+# and Elasticsearch, those of rules and alerts in a real Prometheus, and those of the chart with
+# Helm. Where one is missing this script says so and why it is needed, then installs Debian's
+# package, if apt-get is there and it may without asking: as root, or by a sudo that wants no
+# password. Otherwise, and with --no-install, those tests are skipped; in CI the run fails
+# instead. It ends with the Go test runner's own output.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -66,6 +67,7 @@ need chromium chromium "for tests of the inspector's pages"
 need zsh zsh "for tests of completions"
 need fish fish "for tests of completions"
 need git git "for tests of knowledge from git repositories"
+need promtool prometheus "for tests of rules and alerts"
 need pgbouncer pgbouncer "for tests of Postgres behind a pooler"
 
 # The engines that hold bases for many processes are downloaded and run from a cache folder: nothing is
@@ -75,6 +77,16 @@ for engine in postgres opensearch elasticsearch; do
     echo "--no-install: tests of $engine are skipped unless deploy/engines.sh has downloaded it before" >&2
   elif ! deploy/engines.sh "$engine" fetch; then
     echo "without it the tests of bases in $engine are skipped" >&2
+    if [ -n "${CI:-}" ]; then exit 1; fi
+  fi
+done
+
+# Helm and a validator are built once, from the Go module proxy.
+for tool in helm kubeconform schemas; do
+  if [ -z "$may_install" ]; then
+    echo "--no-install: tests of the chart are skipped unless deploy/tools.sh has made $tool before" >&2
+  elif ! deploy/tools.sh "$tool" >/dev/null; then
+    echo "without $tool the tests of the chart are skipped" >&2
     if [ -n "${CI:-}" ]; then exit 1; fi
   fi
 done
