@@ -23,6 +23,7 @@ var pages = []string{
 	"README.md", "cmd/sidenote/README.md", "cmd/sidenote/CONFIG.md", "proxy/README.md", "rewrite/README.md", "retrieval/README.md",
 	"cache/README.md", "deploy/README.md", "deploy/CONTRIBUTING.md", "deploy/MACHINES.md",
 	"deploy/UPGRADES.md", "deploy/CHANGELOG.md",
+	"deploy/RUNBOOK.md", "deploy/helm/README.md",
 }
 
 const root = "../.."
