@@ -385,3 +385,22 @@ func TestComposeRuns(t *testing.T) {
 		ct.stop()
 	}
 }
+
+// The Redis of compose.yaml keeps what budgets count, so replicas with limits need no other.
+func TestComposeRedisKeepsBudgets(t *testing.T) {
+	file, _ := readCompose(t)
+	redis := redistest.Start(t, file.Services["redis"].Command[1:]...)
+	config := fmt.Sprintf("upstream: %s\nredis: {url: %s, timeout: 5s}\npolicies: {default: {limits: {tokens_per_day: 100M}}}\n", newRecorder(t).URL, redis.URL())
+	p := serve(t, "--config", written(t, "sidenote.yaml", config))
+	safe := func(want string) {
+		t.Helper()
+		eventually(t, func() string {
+			p.chats(t)
+			_, metrics := get(t, p.admin+"/metrics")
+			return map[bool]string{false: "not so: " + want}[strings.Contains(metrics, want+"\n")]
+		})
+	}
+	safe("sidenote_budget_store_safe 1")
+	redis.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	safe("sidenote_budget_store_safe 0")
+}

@@ -124,22 +124,27 @@ func (j *judge) calls() []string {
 	return asked
 }
 
-// serveReranking starts a Sidenote whose policy has a reranker, over documents about gardens.
-func serveReranking(t *testing.T, up *recorder, j *judge, rerank string) *process {
+// gardenFolder is a folder with documents about gardens.
+func gardenFolder(t *testing.T) string {
 	t.Helper()
-	docs := writeFiles(t, map[string][]byte{
+	return writeFiles(t, map[string][]byte{
 		"beds.md":    []byte("# Garden beds\n\nGarden garden beds in the garden: how a garden is laid out."),
 		"paths.md":   []byte("# Garden paths\n\nA garden has paths; the paths of a garden are of gravel."),
 		"plants.md":  []byte("# Plants\n\nPlants of the garden are watered by night."),
 		"visitor.md": []byte("# Visitors\n\nThere are snails, which come to every corner by night and leave with the dawn: a garden has them too."),
 	})
+}
+
+// serveReranking starts a Sidenote whose policy has a reranker, over documents about gardens.
+func serveReranking(t *testing.T, up *recorder, j *judge, rerank string) *process {
+	t.Helper()
 	file := written(t, "sidenote.yaml", fmt.Sprintf(`upstream: %s
 upstreams: {judge: {base_url: %s, api_key: {env: JUDGE_KEY}}}
 knowledge: {docs: %q}
 state: ":memory:"
 mcp: 127.0.0.1:0
 policies: {default: {upstream: default, knowledge: [docs], rerank: %s}}
-`, up.URL, j.URL, docs, rerank))
+`, up.URL, j.URL, gardenFolder(t), rerank))
 	return serveIn(t, func(name string) (string, bool) {
 		if name != "JUDGE_KEY" {
 			return "", false
