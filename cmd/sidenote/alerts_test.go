@@ -325,7 +325,7 @@ var plants = map[string]func(t *testing.T) planted{
 // hurried are the rules with times that a test can wait for.
 func hurried(rules string) string {
 	rules = strings.NewReplacer("[5m]", "[10s]", "[10m]", "[2m]", "offset 10m", "offset 2m", "[1h]", "[10s]", "[1d]", "[2m]",
-		"offset 1d", "offset 20s", "86400", "5", "_bucket[10s]))) > 0.5", "_bucket[10s]))) > 4").Replace(rules)
+		"offset 1d", "offset 20s", "86400", "5", "_bucket[5m]))) > 1", "_bucket[10s]))) > 4").Replace(rules)
 	return regexp.MustCompile(`for: \d+m`).ReplaceAllString(rules, "for: 2s")
 }
 

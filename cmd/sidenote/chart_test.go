@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -453,4 +454,65 @@ tenants: {knowledge: [handbook], files: {support.yaml: {tenants: {support: {know
 	hr := `tenants.files.hr\.yaml.tenants.hr.`
 	upgrade(3, tokens, models, hr+"knowledge={handbook}", hr+"keys={"+strings.Repeat("a", 64)+"}")
 	p.out.until(t, "tenants added: hr")
+}
+
+// runsPod starts what a container of the chart runs, as a process: here replaces its folders and addresses.
+func runsPod(t *testing.T, all map[string]object, pod object, here *strings.Replacer) *process {
+	t.Helper()
+	config := written(t, "sidenote.yaml", here.Replace(fmt.Sprint(configMapOf(all, pod, "sidenote-config")["sidenote.yaml"])))
+	env := variables(containers(pod)[0])
+	return serveIn(t, func(name string) (string, bool) {
+		switch value, ok := env[name]; name {
+		case "SIDENOTE_CONFIG":
+			return config, true
+		case "SIDENOTE_TELEMETRY":
+			return "127.0.0.1:0", true
+		default:
+			return here.Replace(value), ok
+		}
+	})
+}
+
+// The writer of a central reads the documents, followers and Sidenotes that search these answer from
+// what it wrote, also while it is away.
+func TestChartCentralAnswersWithoutItsWriter(t *testing.T) {
+	values := written(t, "values.yaml", `
+mode: central
+config:
+  upstream: https://api.openai.com/v1
+  knowledge: {handbook: /documents/handbook}
+  policies: {default: {retrieval: {deadline: 10s}}}
+  identity: {open: true}
+admin: {existingSecret: admin}
+state: {type: persistentVolumeClaim}
+`)
+	dir := t.TempDir()
+	must(t, os.Mkdir(dir+"/admin", 0o700))
+	reads := strings.Repeat("of-readers-", 5)
+	write(t, dir+"/admin", "token", strings.Repeat("of-writers-", 5))
+	write(t, dir+"/admin", "read-token", reads)
+	here := strings.NewReplacer("/run/secrets", dir, "/documents/handbook", handbook(t), "https://api.openai.com", newRecorder(t).URL, "/var/lib/sidenote", dir)
+	all := installed(t, values)
+	writer := runsPod(t, all, pods(all)["StatefulSet x-sidenote-writer"], here)
+	follower := runsPod(t, all, pods(all)["Deployment x-sidenote-follower"], here)
+	edge := serve(t, "--config", edgeConfig(t, newRecorder(t).URL, follower.admin, dir+"/admin/read-token", "10s"))
+	answer := func() {
+		t.Helper()
+		for name, p := range map[string]*process{"follower": follower, "edge": edge} {
+			eventually(t, func() string {
+				if status := p.chats(t); !strings.HasPrefix(status, "injected; sources=1") {
+					return name + ": " + status
+				}
+				return ""
+			})
+		}
+	}
+	answer()
+	writer.stop()
+	answer()
+	follower.token = reads
+	for _, p := range []*process{follower, edge} { // nobody asked this before
+		p.asks(t, "POST", "/v1/search", `{"query":"Do flights need approval?"}`, http.StatusOK, "travel.md")
+	}
+	follower.gives(t, reads, "POST", "/v1/knowledge", newBase, http.StatusForbidden)
 }
