@@ -18,8 +18,8 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/tools"
+	"sidenote/retrieval/tracing"
 	"sidenote/rewrite/toolcalls"
-	"sidenote/tracing"
 )
 
 // maxCalls is how many calls of one turn are run.

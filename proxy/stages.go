@@ -10,10 +10,10 @@ import (
 	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval/tracing"
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/staged"
-	"sidenote/tracing"
 )
 
 // A stageCall is the request of a stage or, if Stage is nil, the request that replaces the chain.

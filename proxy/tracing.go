@@ -14,7 +14,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/transport"
-	"sidenote/tracing"
+	"sidenote/retrieval/tracing"
 )
 
 // Tracing makes the spans of requests.

@@ -12,7 +12,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"sidenote/proxy"
-	"sidenote/tracing"
+	"sidenote/retrieval/tracing"
 )
 
 // A spanSink takes spans and drops them.

@@ -21,9 +21,9 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
+	"sidenote/retrieval/tracing"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
-	"sidenote/tracing"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"sidenote/tracing"
+	"sidenote/retrieval/tracing"
 )
 
 // MaxPlannedBytes is the maximum length of a planned query. Longer ones are cut.

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sidenote/tracing"
+	"sidenote/retrieval/tracing"
 )
 
 // Longer texts are cut to these lengths for a Reranker.

@@ -16,10 +16,10 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/followup"
+	"sidenote/retrieval/tracing"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/similar"
-	"sidenote/tracing"
 )
 
 // A Rewriter decides what is added to a request. It is safe for concurrent use.

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"sidenote/retrieval"
-	"sidenote/tracing"
+	"sidenote/retrieval/tracing"
 )
 
 // endSpan ends the span of a search.

@@ -92,7 +92,7 @@ func (c *serveCmd) Run(a *app) error {
 // sendTelemetry begins to send the engine's traces and metrics where the environment says.
 func sendTelemetry(a *app, e *server.Engine, out *serving.Output) (stop func(), err error) {
 	version, _ := server.Version()
-	t, err := telemetry.New(a.ctx, telemetry.Options{Env: a.env, Version: version, Metrics: e.Metrics.Registry(), Log: out.Log})
+	t, err := telemetry.New(a.ctx, telemetry.Options{Env: a.env, Version: version, Metrics: e.Metrics, Log: out.Log})
 	if err != nil {
 		return nil, err
 	}

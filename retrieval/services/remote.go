@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/tracing"
+	"sidenote/retrieval/tracing"
 )
 
 const (

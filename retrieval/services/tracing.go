@@ -10,7 +10,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // see tracing.SchemaURL
 	"go.opentelemetry.io/otel/trace"
 
-	"sidenote/tracing"
+	"sidenote/retrieval/tracing"
 )
 
 // rerankOperation is the operation of a Reranker, for which the conventions have no name.

@@ -13,13 +13,19 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Expiries lists when keys of tenants expire, and the client certificates of upstreams and engines.
+// Expiries lists when keys of tenants and tokens of the admin port expire, and the client certificates
+// of upstreams and engines.
 func (c *Config) Expiries() (all []report.Expiry) {
 	for name, t := range c.Tenants {
 		for _, k := range t.Keys {
 			if !k.Expires.IsZero() {
 				all = append(all, report.Expiry{Kind: "key", Name: string(name) + "/" + cmp.Or(string(k.Name), hex.EncodeToString(k.SHA256[:4])), At: k.Expires.End()})
 			}
+		}
+	}
+	for _, t := range c.AdminTokens() {
+		if !t.Expires.IsZero() {
+			all = append(all, report.Expiry{Kind: "token", Name: t.Name, At: t.Expires})
 		}
 	}
 	add := func(key string, o *transport.OutboundOptions) {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sidenote/tracing"
+	"sidenote/retrieval/tracing"
 )
 
 // The protocols of OTLP.

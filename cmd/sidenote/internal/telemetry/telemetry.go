@@ -28,7 +28,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/retrieval/services"
-	"sidenote/tracing"
+	"sidenote/retrieval/tracing"
 )
 
 // closeWait limits how long Close waits for a receiver.

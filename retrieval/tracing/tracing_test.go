@@ -9,7 +9,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"sidenote/tracing"
+	"sidenote/retrieval/tracing"
 )
 
 const (
