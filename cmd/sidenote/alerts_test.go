@@ -220,9 +220,32 @@ var plants = map[string]func(t *testing.T) planted{
 		return planted{p: p, spoil: func() { p.stop() }}
 	},
 	"SidenoteErrors": func(t *testing.T) planted {
+		var spoilt atomic.Bool
 		up := newRecorder(t)
-		p := patient(t, handbook(t), up.URL, "", "")
-		return planted{p: p, traffic: anew(p), spoil: up.Close}
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if spoilt.Load() {
+				panic(http.ErrAbortHandler) // hangs up
+			}
+			up.answer(w, r)
+		}))
+		t.Cleanup(s.Close)
+		p := patient(t, handbook(t), s.URL, "", "")
+		return planted{p: p, traffic: anew(p), spoil: func() { spoilt.Store(true) }}
+	},
+	"SidenoteUpstreamDown": func(t *testing.T) planted {
+		up := newRecorder(t)
+		p := serve(t, "--upstream", up.URL)
+		return planted{p: p, spoil: up.Close}
+	},
+	"SidenoteExpiring": func(t *testing.T) planted {
+		dir := t.TempDir()
+		keys := func(expires time.Time) {
+			write(t, dir, "sidenote.yaml", fmt.Sprintf("upstream: %s\ntenants: {hr: {keys: [{sha256: %s, name: app, expires: %s}]}}\n",
+				newRecorder(t).URL, strings.Repeat("1", 64), expires.Format(time.DateOnly)))
+		}
+		keys(time.Now().AddDate(1, 0, 0))
+		p := serve(t, "--config", filepath.Join(dir, "sidenote.yaml"))
+		return planted{p: p, spoil: func() { keys(time.Now().AddDate(0, 0, 2)) }}
 	},
 	"SidenoteSlow": func(t *testing.T) planted {
 		store, slow := slowArchive(t, 4*time.Second)
