@@ -394,6 +394,9 @@ func (f *File) read(month Month) (book, int64, error) {
 	}
 	size := bytes.LastIndexByte(text, '\n') + 1 // a write that was cut off was never acknowledged
 	b, damaged := book{}, 0
+	if bytes.IndexByte(text[size:], 0) >= 0 { // a crash of the system left a hole
+		damaged++
+	}
 	for one := range bytes.Lines(text[:size]) {
 		if tenant, item, ok := parseLine(bytes.TrimSuffix(one, []byte{'\n'})); ok {
 			b.add(tenant, item)

@@ -49,7 +49,7 @@ func TestManPagesAreComplete(t *testing.T) {
 		commands++
 		name := strings.Join(path, "-")
 		text := page(name)
-		if !strings.Contains(text, "\n.SH SYNOPSIS\n.B "+strings.Join(path, " ")+" ") {
+		if !strings.Contains(strings.ReplaceAll(text, "\n", " \n"), "\n.SH SYNOPSIS \n.B "+strings.Join(path, " ")+" ") {
 			t.Errorf("%s.1 does not begin its synopsis with the command", name)
 		}
 		for _, f := range n.Flags {

@@ -79,7 +79,7 @@ func TestGuardOfPromptCaches(t *testing.T) {
 	}
 	side := newSidecar(t, 2000, readmes(t))
 	for _, a := range apps {
-		for _, size := range [][2]int{{300, 200}, {1500, 1200}} {
+		for _, size := range [][2]int{{300, 250}, {1500, 1200}} {
 			s := newScript(counter, size[0], size[1])
 			none := a.observed(t, side, s, noSources)
 			for _, to := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceSplit, rewrite.PlaceAuto} {

@@ -27,7 +27,7 @@ type environment struct {
 // get returns the value of the first of these variables that is set and not empty, and its name.
 func (e environment) get(names ...string) (value, name string) {
 	for _, name := range names {
-		if value, _ := e.lookup(name); strings.TrimSpace(value) != "" {
+		if value, ok := e.lookup(name); ok && strings.TrimSpace(value) != "" {
 			return strings.TrimSpace(value), name
 		}
 	}
