@@ -361,7 +361,10 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		case codeReadOnly:
 			return fmt.Errorf("postgres: the server takes no writes, as a standby: %w", err)
 		case codeCanceled:
-			if ctx.Err() == nil && remaining(ctx) <= 1 {
+			switch cause := context.Cause(ctx); {
+			case cause != nil: // it ended while the server did so too
+				return fmt.Errorf("postgres: %w: %w", cause, err)
+			case remaining(ctx) <= 1:
 				return fmt.Errorf("postgres: %w: %w", context.DeadlineExceeded, err)
 			}
 		}
