@@ -71,6 +71,7 @@ packages() {
   gzip -9n "$stage"/man/*.1
   cp "$1" "$stage/sidenote"
   cp deploy/package/* "$stage"
+  find "$stage" -exec touch -d "@$SOURCE_DATE_EPOCH" {} + # an apk has the times of scripts
   for format in deb rpm apk; do
     (cd "$stage" && ARCH=$2 VERSION=${version#v} nfpm package --config nfpm.yaml --packager "$format" --target "$3" >/dev/null)
   done
