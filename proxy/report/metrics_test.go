@@ -259,6 +259,7 @@ func BenchmarkRecord(b *testing.B) {
 	m := reporttest.NewMetrics()
 	chat := reporttest.Injected()
 	chat.Tenant, chat.Upstream, chat.Route, chat.Calls, chat.Overhead, chat.Total = "acme", "openai", route.Chat, answered(200), time.Millisecond, time.Second
+	chat.Calls[0].Upstream, chat.Calls[0].Began, chat.Calls[0].Took = "openai", chat.Time.Add(time.Millisecond), 500*time.Millisecond
 	chat.Rewrite.RetrieveTook, chat.Rewrite.FitTook, chat.Rewrite.EditTook = time.Millisecond, time.Microsecond, time.Microsecond
 	chat.Rewrite.Retrieval.Excluded = retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup}, {Reason: retrieval.ExcludedTopK}})
 	pass := *chat
