@@ -83,7 +83,8 @@ func completes(t *testing.T, shell, script string, words []string) []string {
 		cmd = exec.CommandContext(t.Context(), "bash", append([]string{"--norc", "-c", `eval "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sidenote; printf '%s\n' "${COMPREPLY[@]}"`, "-", script}, words...)...)
 	case "fish":
 		cmd = exec.CommandContext(t.Context(), "fish", "--no-config", "-c", script+"\ncomplete -C "+"'"+strings.Join(words, " ")+"'")
-	case "zsh": // its widgets need a terminal: here they only record what they are given
+	case "zsh":
+		// Its functions for completion work only at a terminal. These print what they are given.
 		const widgets = `_describe() { print -l -- "${(@)${(P)2}%%:*}" }; _files() { print files }; compadd() { shift; print -l -- "$@" }; compdef() { :; }; `
 		cmd = exec.CommandContext(t.Context(), "zsh", append([]string{"-f", "-c", widgets + `eval "$1"; shift; words=("$@"); CURRENT=$#; _sidenote`, "-", script}, words...)...)
 	}
@@ -107,9 +108,8 @@ func completes(t *testing.T, shell, script string, words []string) []string {
 func TestCompletionsAreComplete(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		t.Run(shell, func(t *testing.T) {
-			if _, err := exec.LookPath(shell); err != nil {
-				t.Skipf("there is no %s: deploy/test.sh installs it", shell)
-			}
+			_, err := exec.LookPath(shell)
+			absent(t, err, "deploy/test.sh installs it")
 			script := done(t, "completion", shell)
 			var wrong []string
 			eachCommand(grammar(t).Node, []string{"sidenote"}, func(path []string, n *kong.Node) {

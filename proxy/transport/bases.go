@@ -68,8 +68,8 @@ func (r *reach) due(now time.Duration) bool {
 // can be made to: it is no load balancer.
 type Bases struct{ list []*Upstream }
 
-// NewBases checks the configurations, of which there is at least one, and returns a client. It does
-// not connect.
+// NewBases returns a client of the API at one or more base URLs. It does not connect. The error is
+// that of NewUpstream.
 func NewBases(list ...Config) (*Bases, error) {
 	b := &Bases{}
 	for _, c := range list {
