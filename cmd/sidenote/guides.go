@@ -6,7 +6,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"sidenote/cmd/sidenote/internal/cmdline"
 	"sidenote/cmd/sidenote/internal/server"
 )
 
@@ -22,7 +21,7 @@ func (completionCmd) Help() string {
 
 // Run prints the script.
 func (c *completionCmd) Run(a *app, ctx *kong.Context) error {
-	return cmdline.Completion(a.stdout, ctx.Model, c.Shell)
+	return writeCompletion(a.stdout, ctx.Model, c.Shell)
 }
 
 type manCmd struct {
@@ -37,7 +36,7 @@ func (manCmd) Help() string {
 // Run prints the page of the program, or writes those of all commands.
 func (c *manCmd) Run(a *app, ctx *kong.Context) error {
 	version, _ := server.Version()
-	pages := cmdline.ManPages(ctx.Model, version)
+	pages := manPages(ctx.Model, version)
 	if c.Dir == "" {
 		_, err := a.stdout.Write(pages["sidenote.1"])
 		return err
