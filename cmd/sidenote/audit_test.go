@@ -245,3 +245,21 @@ func TestAuditInTheLog(t *testing.T) {
 		t.Errorf("%d lines in %s", n, p.out.text.String())
 	}
 }
+
+// What a watched folder's own changes bring into a base is in the audit.
+func TestAuditOfAWatchedFolder(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	must(t, os.Mkdir(filepath.Join(dir, "docs"), 0o700))
+	write("docs/a.md", "# A\n\nThe first.\n")
+	write("sidenote.yaml", "upstream: http://127.0.0.1:9/v1\nstate: state\nknowledge: {docs: docs}\naudit: {file: audit.log}\n")
+	p := serve(t, "--config", filepath.Join(dir, "sidenote.yaml"))
+	write("docs/b.md", "# B\n\nThe second.\n")
+	p.out.until(t, "knowledge docs: 1 document new or changed")
+	if all := auditedSince(t, filepath.Join(dir, "audit.log"), 0); len(all) != 1 || eventText(&all[0]) != "ingest docs ok by its folder" {
+		t.Errorf("got %+v", all)
+	}
+}

@@ -126,6 +126,7 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) strictyaml.Problems {
 		return nil
 	}
 	list := cfg.Expired(time.Now())
+	list = append(list, cfg.ShortTokens()...)
 	list = append(list, partialFailureWarnings(cfg)...)
 	list = append(list, embeddingWarnings(cfg)...)
 	list = append(list, cfg.PlainEngines()...)

@@ -81,7 +81,7 @@ func (c *serveCmd) Run(a *app) error {
 		followed, readings := make(chan struct{}), func() []server.Reading { return server.Readings(e.Bases) }
 		panics.Go(e.Panicked, func() { screen.FollowReading(ctx, readings, out.Reading) }, func() { close(followed) })
 		defer func() { <-followed }()
-		for _, p := range cfg.Expired(time.Now()) {
+		for _, p := range append(cfg.Expired(time.Now()), cfg.ShortTokens()...) {
 			out.Log(slog.LevelWarn, p.String())
 		}
 		e.Bases.Serve(ctx, out.Indexed, func() { out.AnnounceLimits(ctx, e) })

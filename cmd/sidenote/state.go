@@ -6,6 +6,8 @@ import (
 
 	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/server"
+	"sidenote/proxy/audit"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -21,16 +23,16 @@ type stateFlags struct {
 	State  string `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
 }
 
-// folder returns the path of the state folder.
-func (f stateFlags) folder(a *app) (string, error) {
+// folder returns the path of the state folder, and the configuration that names it.
+func (f stateFlags) folder(a *app) (string, *config.Config, error) {
 	cfg, err := configFlags{Config: f.Config, Flags: config.Flags{State: f.State}}.load(a, true)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if cfg.State.Path == store.Memory {
-		return "", usageError{errors.New("there is no state folder; name one by --state")}
+		return "", nil, usageError{errors.New("there is no state folder; name one by --state")}
 	}
-	return cfg.State.Path, nil
+	return cfg.State.Path, cfg, nil
 }
 
 type backupCmd struct {
@@ -40,7 +42,7 @@ type backupCmd struct {
 
 // Run writes a backup.
 func (c *backupCmd) Run(a *app) error {
-	dir, err := c.folder(a)
+	dir, _, err := c.folder(a)
 	if err != nil {
 		return err
 	}
@@ -59,13 +61,26 @@ type restoreCmd struct {
 
 // Run restores a backup.
 func (c *restoreCmd) Run(a *app) error {
-	dir, err := c.folder(a)
+	dir, cfg, err := c.folder(a)
 	if err != nil {
 		return err
 	}
-	if err := store.Restore(a.ctx, c.File, dir); err != nil {
+	err = store.Restore(a.ctx, c.File, dir)
+	c.audit(a, cfg, dir, err)
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "restored %s from %s\n", dir, c.File)
 	return nil
+}
+
+// audit records that a backup was restored to dir, or failed to be.
+func (c *restoreCmd) audit(a *app, cfg *config.Config, dir string, err error) {
+	e := audit.Event{Action: audit.Restore, Object: dir, Result: audit.OK}
+	if err != nil {
+		e.Result, e.Reason = audit.Failed, err.Error()
+	}
+	events := server.CommandAudit(cfg, a.stderr, userName())
+	events.Record(e)
+	_ = events.Close() // each line is complete
 }

@@ -26,11 +26,12 @@ const (
 	Reload     Action = "reload"      // read the configuration again
 	Token      Action = "token"       // use a token that is unknown, has expired or does not allow the request
 	Explain    Action = "explain"     // read the texts of a request
+	Restore    Action = "restore"     // write a backup to an empty state folder
 )
 
 // Actions returns all actions.
 func Actions() []Action {
-	return []Action{Put, Upload, Delete, Forget, CreateBase, DeleteBase, Ingest, Mode, Reload, Token, Explain}
+	return []Action{Put, Upload, Delete, Forget, CreateBase, DeleteBase, Ingest, Mode, Reload, Token, Explain, Restore}
 }
 
 // A Result is how an action ended.

@@ -41,6 +41,9 @@ func TestReadToken(t *testing.T) {
 	if err != nil || c.Admin.ReadToken.Value.Reveal() != "r3ad" || c.Admin.Token.Value.Reveal() != "" {
 		t.Errorf("%v, %v", c, err)
 	}
+	if short := c.ShortTokens(); len(short) != 1 || short[0].String() != "c.yaml:2:31: admin.read_token: has 4 bytes and can be guessed; make one by `openssl rand -hex 16`" {
+		t.Errorf("got %v", short)
+	}
 	files["c.yaml"] = "upstream: https://u.test\nadmin: {token: {file: same}, read_token: {file: read}}\n"
 	if _, err := config.Load(files.source("c.yaml")); err == nil || err.Error() != "c.yaml:2:30: admin.read_token: is the same as admin.token, so who has it could write" {
 		t.Errorf("got %v", err)

@@ -146,6 +146,20 @@ func (c *Config) AdminToken(now time.Time) proxy.Secret {
 	return proxy.Secret{}
 }
 
+// ShortTokens lists the settings with a token for everything, or to read everything, that is short
+// enough to be guessed.
+func (c *Config) ShortTokens() (short strictyaml.Problems) {
+	for _, of := range []struct {
+		key   string
+		token Secret
+	}{{"admin.token", c.Admin.Token}, {"admin.read_token", c.Admin.ReadToken}} {
+		if n := len(of.token.Value.Reveal()); n > 0 && n < minAdminToken {
+			short = append(short, strictyaml.Problem{Place: c.Place(of.key), Key: of.key, Reason: "has " + itoa(n) + " bytes and can be guessed; make one by `openssl rand -hex 16`"})
+		}
+	}
+	return short
+}
+
 // expiredTokens lists the admin tokens whose last day is over.
 func (c *Config) expiredTokens(now time.Time) (expired strictyaml.Problems) {
 	for i, t := range c.Admin.Tokens {

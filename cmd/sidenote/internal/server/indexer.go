@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/cmd/internal/terminal"
+	"sidenote/proxy/audit"
 	"sidenote/retrieval/engine"
 	"sidenote/retrieval/knowledge/folder"
 )
@@ -205,8 +206,16 @@ func (x *indexer) follow(ctx context.Context, changed <-chan struct{}) {
 			continue
 		}
 		if done := x.read(ctx, x.library.Update); ctx.Err() == nil {
+			x.auditChanges(done)
 			x.tell(done, failed)
 		}
+	}
+}
+
+// auditChanges records that a run that nobody asked for has changed the base.
+func (x *indexer) auditChanges(done indexing) {
+	if r := &done.report; done.err == nil && r.Written+r.Removed > 0 {
+		x.monitor.Audit.Record(audit.Event{Action: audit.Ingest, Object: x.folder.ID, Result: audit.OK, By: "its folder"})
 	}
 }
 

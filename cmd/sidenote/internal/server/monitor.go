@@ -10,6 +10,7 @@ import (
 	"sidenote/cache"
 	"sidenote/cache/redis"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/audit"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/knowledge/folder"
@@ -25,6 +26,7 @@ const (
 type Monitor struct {
 	Metrics *report.Metrics
 	Log     func(level slog.Level, line string)
+	Audit   *audit.Log // gets changes that come from folders; may be nil
 }
 
 // Panicked is a panics.Handler.

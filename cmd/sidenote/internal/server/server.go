@@ -126,10 +126,11 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		Version: version, Commit: commit,
 		TenantSeries: report.TenantSeries{Off: cfg.Telemetry.Tenants.Series == config.Off, Top: int(cfg.Telemetry.Tenants.Top)}, NativeHistograms: cfg.Telemetry.NativeHistograms,
 	})}
+	m.Audit = openAudit(cfg, o.Audit, m)
 	reader.neutralised = m.Neutralised
 	m.TellOfCertificates(cfg)
 	e := &Engine{
-		Config: cfg, Metrics: m.Metrics, Reader: reader, monitor: m, audit: openAudit(cfg, o.Audit, m),
+		Config: cfg, Metrics: m.Metrics, Reader: reader, monitor: m, audit: m.Audit,
 		catalogue: &catalogue{}, overview: explain.NewRecorder(), sessions: inspector.NewSessions(),
 	}
 	e.running.Store(cfg)
