@@ -42,6 +42,11 @@ type UpstreamBase struct {
 	Dial    transport.OutboundOptions
 }
 
+// Equal reports whether b and c describe the same base URL.
+func (b UpstreamBase) Equal(c UpstreamBase) bool {
+	return *b.BaseURL == *c.BaseURL && b.Dial.Equal(c.Dial)
+}
+
 // An Upstream is an API of OpenAI's or Anthropic's style that requests are relayed to.
 type Upstream struct {
 	Name    string

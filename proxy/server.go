@@ -297,9 +297,7 @@ type clientConfig struct {
 
 // equal reports whether c and d describe the same client.
 func (c clientConfig) equal(d clientConfig) bool {
-	same := c.Dial.Equal(d.Dial) && slices.EqualFunc(c.Others, d.Others, func(a, b UpstreamBase) bool {
-		return *a.BaseURL == *b.BaseURL && a.Dial.Equal(b.Dial)
-	})
+	same := c.Dial.Equal(d.Dial) && slices.EqualFunc(c.Others, d.Others, UpstreamBase.Equal)
 	c.Dial, d.Dial = transport.OutboundOptions{}, transport.OutboundOptions{}
 	c.Others, d.Others = nil, nil
 	return same && reflect.DeepEqual(c, d)

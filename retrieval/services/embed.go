@@ -43,6 +43,8 @@ type EmbedOptions struct {
 	// Dial and TLS are as in RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
+	// Others are tried in order if no connection to BaseURL can be made.
+	Others []Base
 
 	Model      string
 	Dimensions int // requested number of dimensions; 0: the model's default
@@ -118,12 +120,9 @@ func NewEmbedder(o EmbedOptions) *Embedder {
 	c.dimensions.Store(int64(o.Dimensions))
 	c.health.Subject = fmt.Sprintf("embeddings: %s at %s", o.Model, o.BaseURL.Host)
 	c.health.Changed = o.Changed
-	base := strings.TrimSuffix(o.BaseURL.String(), "/")
-	if !strings.HasSuffix(base, "/v1") {
-		base += "/v1"
-	}
+	base := embedPrefix(o.BaseURL)
 	c.remote = NewRemote(RemoteOptions{
-		BaseURL: base, Key: o.Key, Dial: o.Dial, TLS: o.TLS, OnHang: c.health.Called,
+		BaseURL: base, Key: o.Key, Dial: o.Dial, TLS: o.TLS, OnHang: c.health.Called, From: base, Others: RemoteBases(o.Others, embedPrefix),
 		MaxAnswer: min(max(minAnswer, o.Batch*cmp.Or(o.Dimensions, maxDimensions)*numberBytes), maxEmbedAnswer),
 		Probe: func(ctx context.Context) error {
 			_, _, err := c.ask(ctx, c.remote.Ask, []string{probeInput})
@@ -131,6 +130,15 @@ func NewEmbedder(o EmbedOptions) *Embedder {
 		},
 	})
 	return c
+}
+
+// embedPrefix returns the URL of an API with its version.
+func embedPrefix(base *url.URL) string {
+	text := strings.TrimSuffix(base.String(), "/")
+	if !strings.HasSuffix(text, "/v1") {
+		text += "/v1"
+	}
+	return text
 }
 
 // Close stops the probes and closes idle connections.

@@ -28,6 +28,8 @@ type LLMOptions struct {
 	// Dial and TLS are as in RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
+	// Others are tried in order if no connection to BaseURL can be made.
+	Others []Base
 
 	// Changed is called with a line when the API stops answering, and when it answers again. It
 	// may be nil, and may be called concurrently.
@@ -46,14 +48,12 @@ type LLM struct {
 
 // NewLLM returns an LLM. Call Close when done with it.
 func NewLLM(o LLMOptions) *LLM {
-	c := &LLM{use: o.Use, path: strings.TrimRight(o.BaseURL.EscapedPath(), "/")}
-	if c.path == "" {
-		c.path = "/v1"
-	}
+	c := &LLM{use: o.Use, path: llmPath(o.BaseURL)}
 	c.health.Subject = fmt.Sprintf("%s: upstream %s at %s", o.Use, o.Name, o.BaseURL.Host)
 	c.health.Changed = o.Changed
 	c.remote = NewRemote(RemoteOptions{
-		BaseURL: o.BaseURL.Scheme + "://" + o.BaseURL.Host, Dial: o.Dial, TLS: o.TLS,
+		BaseURL: originOf(o.BaseURL), Dial: o.Dial, TLS: o.TLS, From: originOf(o.BaseURL) + c.path,
+		Others:    RemoteBases(o.Others, func(u *url.URL) string { return originOf(u) + llmPath(u) }),
 		MaxAnswer: maxLLMAnswer, Calls: maxLLMCalls, HangAfter: llmPatience, OnHang: c.health.Called,
 		Probe: func(ctx context.Context) error {
 			_, err := c.remote.Ask(ctx, http.MethodGet, c.path+"/models", nil) // a refusal is an answer, too
@@ -61,6 +61,14 @@ func NewLLM(o LLMOptions) *LLM {
 		},
 	})
 	return c
+}
+
+// llmPath returns the path of an API, without a trailing slash.
+func llmPath(base *url.URL) string {
+	if path := strings.TrimRight(base.EscapedPath(), "/"); path != "" {
+		return path
+	}
+	return "/v1"
 }
 
 // Close stops the probes and closes idle connections.

@@ -41,6 +41,11 @@ type RemoteOptions struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
+	// Others are tried in order if no connection to the first can be made. Their prefix replaces From,
+	// with which the URL of each call begins.
+	Others []RemoteBase
+	From   string
+
 	// MaxAnswer is the maximum size of an unpacked answer in bytes; 0: 8 MiB.
 	MaxAnswer int
 
@@ -54,7 +59,13 @@ type RemoteOptions struct {
 	HangAfter time.Duration // time after which any call counts as hanging; 0: a second
 }
 
-// A Remote calls one service. The key is sent to the service's own address only: redirects are not
+// A RemoteBase is another base URL of a service.
+type RemoteBase struct {
+	Prefix string // of the URLs of its calls
+	Base
+}
+
+// A Remote calls one service. The key is sent to the service's own addresses only: redirects are not
 // followed.
 type Remote struct {
 	HTTP *http.Client // sends the calls; its Transport limits the connections
@@ -75,20 +86,29 @@ func NewRemote(o RemoteOptions) *Remote {
 	if c.key == nil {
 		c.key = func() string { return "" }
 	}
+	bases := &baseTransport{from: o.From}
+	for _, b := range append([]RemoteBase{{o.From, Base{Dial: o.Dial, TLS: o.TLS}}}, o.Others...) {
+		bases.bases = append(bases.bases, &remoteBase{prefix: b.Prefix, http: newTransport(b.Base, calls)})
+	}
 	c.HTTP = &http.Client{
-		Transport: &http.Transport{
-			DialContext:            dial(o.Dial),
-			TLSClientConfig:        o.TLS,
-			TLSHandshakeTimeout:    stepWait,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    16,
-			MaxConnsPerHost:        2 * calls,
-			IdleConnTimeout:        90 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
+		Transport:     bases,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c
+}
+
+// newTransport returns the transport to a base URL.
+func newTransport(b Base, calls int) *http.Transport {
+	return &http.Transport{
+		DialContext:            dial(b.Dial),
+		TLSClientConfig:        b.TLS,
+		TLSHandshakeTimeout:    stepWait,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    16,
+		MaxConnsPerHost:        2 * calls,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
 }
 
 // dial returns open, or a direct dialer if it is nil, with a timeout of stepWait.
@@ -99,7 +119,11 @@ func dial(open func(context.Context, string, string) (net.Conn, error)) func(con
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, stepWait)
 		defer cancel()
-		return open(ctx, network, address)
+		conn, err := open(ctx, network, address)
+		if err != nil {
+			return nil, &unreached{err}
+		}
+		return conn, nil
 	}
 }
 

@@ -47,6 +47,8 @@ type RerankOptions struct {
 	// Dial and TLS are as in RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
+	// Others are tried in order if no connection to BaseURL can be made.
+	Others []Base
 
 	// Changed is called with a line when the service stops answering, and when it answers again.
 	// It may be nil, and may be called concurrently.
@@ -67,7 +69,8 @@ func NewReranker(o RerankOptions) *Reranker {
 	c.health.Subject = fmt.Sprintf("rerank: upstream %s at %s", o.Name, o.BaseURL.Host)
 	c.health.Changed = o.Changed
 	c.remote = NewRemote(RemoteOptions{
-		BaseURL: o.BaseURL.Scheme + "://" + o.BaseURL.Host, Key: o.Key, Dial: o.Dial, TLS: o.TLS,
+		BaseURL: originOf(o.BaseURL), Key: o.Key, Dial: o.Dial, TLS: o.TLS, From: originOf(o.BaseURL) + c.path,
+		Others:    RemoteBases(o.Others, func(u *url.URL) string { return originOf(u) + pathOf(u, o.Dialect) }),
 		MaxAnswer: maxRerankAnswer, Calls: maxRerankCalls, HangAfter: rerankPatience, OnHang: c.health.Called,
 		Probe: func(ctx context.Context) error {
 			_, err := c.remote.Ask(ctx, http.MethodGet, c.path, nil) // a refusal is an answer, too

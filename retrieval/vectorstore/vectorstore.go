@@ -45,6 +45,8 @@ type Options struct {
 	// Dial and TLS are as in services.RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
+	// Others are tried in order if no connection to BaseURL can be made.
+	Others []services.Base
 
 	// Neutralise defuses everything in a text that looks like Sidenote's own tags. Version
 	// identifies it, and is part of the generation: replicas that neutralise differently must not
@@ -94,6 +96,7 @@ func newBase(o Options) (b *Base, ctx context.Context) {
 	b.health.Every, b.health.Changed = lookEvery, o.Changed
 	b.api = newAPI(services.NewRemote(services.RemoteOptions{
 		BaseURL: apiURL(o.BaseURL), Key: o.Key, Dial: o.Dial, TLS: o.TLS, OnHang: b.health.Called,
+		From: apiURL(o.BaseURL), Others: services.RemoteBases(o.Others, apiURL),
 		Probe: func(ctx context.Context) error { _, err := b.api.state(ctx); return err },
 	}), o.Store)
 	return b, ctx

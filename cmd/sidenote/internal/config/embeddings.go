@@ -149,7 +149,7 @@ func Embedder(c *Config) services.EmbedOptions {
 		u = c.upstreams()[cmp.Or(e.Upstream.Name, defaultName)]
 	}
 	return services.EmbedOptions{
-		BaseURL: u.BaseURL.URL, Key: u.APIKey.Value.Reveal, Dial: u.Dial.DialContext, TLS: u.Dial.TLS(u.BaseURL.Hostname()),
+		BaseURL: u.BaseURL.URL, Key: u.APIKey.Value.Reveal, Dial: u.Dial.DialContext, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Others: ServiceBases(u.Others),
 		Model: e.Model, Dimensions: int(e.Dimensions), QueryPrefix: e.QueryPrefix.text(), PassagePrefix: e.PassagePrefix.text(),
 		InputTokens: int(e.InputTokens), Batch: int(e.Batch),
 	}

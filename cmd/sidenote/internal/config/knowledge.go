@@ -214,7 +214,7 @@ func (c *Config) VectorStore(name Name) vectorstore.Options {
 	u := c.upstreams()[k.Upstream]
 	return vectorstore.Options{
 		Knowledge: string(name), Store: string(k.ID), BaseURL: u.BaseURL.URL, Key: u.APIKey.Value.Reveal,
-		Dial: u.Dial.DialContext, TLS: u.Dial.TLS(u.BaseURL.Hostname()),
+		Dial: u.Dial.DialContext, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Others: ServiceBases(u.Others),
 	}
 }
 

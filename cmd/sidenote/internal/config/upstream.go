@@ -10,6 +10,7 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite/tokens"
 )
 
@@ -61,6 +62,15 @@ func (c loader) readUpstream(src Source, key string, u *Upstream) {
 		dial.Socket, dial.Proxy = base.Socket, proxies[i+1]
 		u.Others = append(u.Others, proxy.UpstreamBase{BaseURL: base.URL, Dial: dial})
 	}
+}
+
+// ServiceBases returns the further base URLs of an upstream for clients of its services.
+func ServiceBases(others []proxy.UpstreamBase) []services.Base {
+	var all []services.Base
+	for _, b := range others {
+		all = append(all, services.Base{URL: b.BaseURL, Dial: b.Dial.DialContext, TLS: b.Dial.TLS(b.BaseURL.Hostname())})
+	}
+	return all
 }
 
 // certificates returns a Reader of certificate files.

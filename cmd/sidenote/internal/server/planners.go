@@ -105,7 +105,7 @@ func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *proxy.Pl
 func (p *Planners) chats(use string, u proxy.Upstream, next map[string]client) *services.LLM {
 	return clientOf(p, use, u, next, func() *services.LLM {
 		return services.NewLLM(services.LLMOptions{
-			Use: use, Name: u.Name, BaseURL: u.BaseURL, Dial: u.Dial.DialContext, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
+			Use: use, Name: u.Name, BaseURL: u.BaseURL, Dial: u.Dial.DialContext, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Others: config.ServiceBases(u.Others), Changed: p.options.Changed,
 		})
 	})
 }
@@ -147,7 +147,7 @@ func (p *Planners) tier(kind cache.Kind) (cache.Tier, error) {
 func clientOf[C service](p *Planners, use string, u proxy.Upstream, next map[string]client, open func() C) C {
 	name := use + "/" + u.Name
 	c, ok := p.clients[name]
-	if made, same := c.service.(C); ok && same && c.of.BaseURL.String() == u.BaseURL.String() && c.of.Dial.Equal(u.Dial) && c.of.APIKey == u.APIKey {
+	if made, same := c.service.(C); ok && same && c.of.BaseURL.String() == u.BaseURL.String() && c.of.Dial.Equal(u.Dial) && c.of.APIKey == u.APIKey && slices.EqualFunc(c.of.Others, u.Others, proxy.UpstreamBase.Equal) {
 		next[name] = c
 		return made
 	}

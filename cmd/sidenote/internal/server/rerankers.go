@@ -1,6 +1,7 @@
 package server
 
 import (
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/retrieval/services"
 )
@@ -16,7 +17,7 @@ func (p *Planners) addRerankers(made *proxy.Planners, asked map[proxy.RerankServ
 		made.Scorers[service] = clientOf(p, "rerank-"+string(service.Dialect), u, next, func() *services.Reranker {
 			return services.NewReranker(services.RerankOptions{
 				Name: u.Name, BaseURL: u.BaseURL, Dialect: service.Dialect, Key: u.APIKey.Reveal,
-				Dial: u.Dial.DialContext, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
+				Dial: u.Dial.DialContext, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Others: config.ServiceBases(u.Others), Changed: p.options.Changed,
 			})
 		})
 	}
