@@ -40,6 +40,7 @@ type Data struct {
 	Learnt    *model.Tracker           // what was learnt about upstreams; may be nil
 	Knowledge *explain.Knowledge       // the knowledge bases; may be nil
 	DryRun    *explain.DryRunner       // for asking requests again; may be nil
+	Gaps      Gaps                     // what recorded questions lack; may be nil
 	Audit     *audit.Log               // gets changes, and who reads texts of requests; may be nil
 	Documents Documents                // changes documents; nil: they cannot be changed
 }

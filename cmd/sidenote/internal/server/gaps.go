@@ -1,0 +1,78 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/gaps"
+	"sidenote/proxy/record"
+	"sidenote/proxy/tenant"
+	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
+)
+
+// GapFinder returns what searches the bases of a recorded question's tenant, without caches, as a
+// request under the policy of the record would.
+func GapFinder(e *Engine, cfg *config.Config) gaps.Finder {
+	_, _, request := Uncached(e)
+	return &gapFinder{policies: Policies{Config: cfg}, search: request}
+}
+
+type gapFinder struct {
+	policies Policies
+	search   retrieval.Retriever
+}
+
+// Find implements gaps.Finder. A record whose tenant, policy or filter is no longer known finds
+// nothing.
+func (f *gapFinder) Find(ctx context.Context, r *record.Record) (gaps.Finding, error) {
+	policy := f.policyOf(r)
+	if policy == nil {
+		return gaps.Finding{}, nil
+	}
+	q := retrieval.Query{Tenant: r.Tenant, Text: r.Question, Previous: retrieval.Turns(r.Earlier), Settings: policy.Rewrite.Search}
+	if len(r.Filter) > 0 {
+		var err error
+		if q.Filter, err = filter.Parse(r.Filter); err != nil {
+			return gaps.Finding{}, nil
+		}
+	}
+	for _, id := range policy.Rewrite.Knowledge {
+		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
+	}
+	found, err := f.search.Retrieve(ctx, q)
+	if err != nil && ctx.Err() != nil {
+		return gaps.Finding{}, err
+	}
+	return gaps.Finding{Nearest: nearest(&found), Sources: len(found.Sources)}, nil
+}
+
+// policyOf returns the policy of a record, or that of its tenant if it is gone.
+func (f *gapFinder) policyOf(r *record.Record) *tenant.Policy {
+	if p, _ := f.policies.Resolve(r.Tenant, r.Policy); p != nil {
+		return p
+	}
+	p, _ := f.policies.Resolve(r.Tenant, "")
+	return p
+}
+
+// nearest returns the best candidate of each document, best first.
+func nearest(found *retrieval.Result) (best []gaps.Document) {
+	for _, s := range found.Sources {
+		best = append(best, gaps.Document{Knowledge: s.Knowledge, ID: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Relevance: s.Relevance})
+	}
+	for x := range found.Excluded.All() {
+		best = append(best, gaps.Document{Knowledge: x.Knowledge, ID: x.Doc, Chunk: x.Chunk, Name: x.Name, Section: x.Section, Relevance: x.Relevance})
+	}
+	slices.SortStableFunc(best, func(a, b gaps.Document) int { return cmp.Compare(b.Relevance, a.Relevance) })
+	seen := map[[2]string]bool{}
+	best = slices.DeleteFunc(best, func(d gaps.Document) bool {
+		key := [2]string{d.Knowledge, d.ID}
+		was := seen[key]
+		seen[key] = true
+		return was
+	})
+	return best[:min(len(best), gaps.MaxNearest)]
+}
