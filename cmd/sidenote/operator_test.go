@@ -2,6 +2,8 @@ package main
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"database/sql"
 	"fmt"
 	"io"
@@ -18,6 +20,7 @@ import (
 	"time"
 
 	"sidenote/cache/redis/redistest"
+	"sidenote/proxy/transport/transporttest"
 )
 
 // An operation is a fleet of three replicas on one Redis, behind a balancer that sends requests to
@@ -36,6 +39,8 @@ type operation struct {
 	other    atomic.Int64 // answers with an expected status
 
 	settings string // of sidenote.yaml
+	client   *http.Client
+	fresh    transporttest.Pair // the next certificate of the data ports
 }
 
 // secretUpstream answers chats that have one of its keys.
@@ -78,10 +83,18 @@ func newOperation(t *testing.T) *operation {
 	o.use("client-old")
 	o.write("up-key", "up-old")
 	o.write("redis-url", o.redis.URL())
+	o.write("redis-keys", encryptionKeys("o"))
+	old, fresh := transporttest.NewAuthority(), transporttest.NewAuthority()
+	o.certify(old.Issue(time.Now().Add(time.Hour)))
+	o.fresh = fresh.Issue(time.Now().Add(time.Hour))
+	both := x509.NewCertPool()
+	both.AppendCertsFromPEM(slices.Concat(old.PEM, fresh.PEM))
+	o.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: both, MinVersion: tls.VersionTLS12}}}
 	o.settings = fmt.Sprintf(`
 upstreams: {main: {base_url: "http://%s/v1", api_key: {file: up-key}}}
 knowledge: {handbook: %q}
-redis: {url: {file: redis-url}}
+redis: {url: {file: redis-url}, encryption_keys: {file: redis-keys}}
+listen: {address: 127.0.0.1:0, tls: {cert: cert.pem, key: key.pem}}
 budgets: {replicas: 3, on_failure: allowance, allowance: {requests_per_minute: 1000000}}
 policies: {default: {upstream: main, knowledge: [handbook], limits: {requests_per_minute: 1000000}}}
 shutdown_delay: 3s
@@ -111,9 +124,19 @@ func (o *operation) expect(statuses ...int) { o.expected.Store(&statuses) }
 
 func (o *operation) state(i int) string { return filepath.Join(o.dir, fmt.Sprintf("state-%d", i)) }
 
+// certify replaces the certificate of the data ports.
+func (o *operation) certify(pair transporttest.Pair) {
+	o.t.Helper()
+	o.write("cert.pem", string(pair.Cert))
+	o.write("key.pem", string(pair.Key))
+}
+
 func (o *operation) start(i int) {
 	o.t.Helper()
-	o.replicas[i].Store(serve(o.t, "--config", filepath.Join(o.dir, "sidenote.yaml"), "--state", o.state(i)))
+	p := serve(o.t, "--config", filepath.Join(o.dir, "sidenote.yaml"), "--state", o.state(i))
+	_, rest, _ := strings.Cut(p.out.until(o.t, "https://"), "https://")
+	p.data = "https://" + rest[:strings.IndexAny(rest, "/ \n")]
+	o.replicas[i].Store(p)
 }
 
 // restart restarts one replica after another, each when the one before is ready, and calls between
@@ -196,7 +219,7 @@ func (o *operation) ask(stop <-chan struct{}, client int) {
 		}
 		req.Header.Set("Authorization", "Bearer "+*o.key.Load())
 		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := o.client.Do(req)
 		if err != nil {
 			o.t.Error(err)
 			return
@@ -256,6 +279,7 @@ func TestOperator(t *testing.T) {
 			t.Errorf("replica %d: schema %d after the upgrade, want %d", i, got, newest)
 		}
 	}
+	o.write("redis-keys", encryptionKeys("on")) // readable before any replica writes with it
 	// The rollback: a release after this one left its database, which stays as it is.
 	o.restart(func(i int) {
 		o.change(i, fmt.Sprintf("CREATE TABLE later (one INTEGER); PRAGMA user_version = %d", newest+1))
@@ -319,9 +343,17 @@ func (o *operation) rotate() {
 	o.up.accept("up-new")
 	o.serves(20)
 
+	o.certify(o.fresh)
+	o.says("new certificates are used")
+	o.client.CloseIdleConnections()
+	o.serves(20)
+
+	o.write("redis-keys", encryptionKeys("no"))
 	o.redis.Do("ACL", "SETUSER", "default", ">redis-new")
 	o.write("redis-url", strings.Replace(o.redis.URL(), "redis://", "redis://:redis-new@", 1))
 	o.restart(func(int) {})
 	o.redis.Do("CONFIG", "SET", "requirepass", "redis-new")
 	o.serves(20)
+	o.write("redis-keys", encryptionKeys("n"))
+	o.restart(func(int) {})
 }
