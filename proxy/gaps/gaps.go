@@ -28,6 +28,21 @@ const (
 	Unsupported Kind = "low_support" // the answer cites sources that contain little of what it says
 )
 
+// String describes the kind for people.
+func (k Kind) String() string {
+	switch k {
+	case Silent:
+		return "no source"
+	case Disliked:
+		return "bad feedback"
+	case Uncited:
+		return "sources not cited"
+	case Unsupported:
+		return "low support"
+	}
+	return "none"
+}
+
 // Kinds returns all kinds in their order.
 func Kinds() []Kind { return []Kind{Silent, Disliked, Uncited, Unsupported} }
 

@@ -51,13 +51,6 @@ type gapSign struct {
 	Text  string
 }
 
-// signText describes a kind of gap for people.
-func signText(k gaps.Kind) string {
-	return map[gaps.Kind]string{
-		gaps.Silent: "no source", gaps.Disliked: "bad feedback", gaps.Uncited: "sources not cited", gaps.Unsupported: "low support",
-	}[k]
-}
-
 // gapsOf returns the report that a visitor asks for.
 func gapsOf(i *Inspector, v *visit) (report *gaps.Report, days int, err error) {
 	days, err = strconv.Atoi(string(v.QueryArgs().Peek("days")))
@@ -92,7 +85,7 @@ func gapsPage(i *Inspector, v *visit) (any, error) {
 		one := gapGroup{Group: g}
 		for _, k := range gaps.Kinds() {
 			if n := g.Kinds[k]; n > 0 {
-				one.Signs = append(one.Signs, gapSign{n, signText(k)})
+				one.Signs = append(one.Signs, gapSign{n, k.String()})
 			}
 		}
 		if d := g.Nearest; d != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sidenote/proxy/explain"
+	"sidenote/proxy/gaps"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
@@ -47,6 +48,10 @@ var visited = []struct {
 	{name: "a base elsewhere", path: "/knowledge/elsewhere", data: knowing},
 	{name: "a document", path: "/knowledge/hr/document?id=leave.md&chunk=25#chunk-25", data: knowing},
 	{name: "a hostile document", path: "/knowledge/hr/document?id=" + url.QueryEscape(hostile), data: knowing},
+	{name: "gaps", path: "/gaps", data: gapsOf(missing("How do I lease a bike?"))},
+	{name: "hostile gaps", path: "/gaps?days=30", data: gapsOf(missing(hostile))},
+	{name: "no gaps", path: "/gaps", data: gapsOf(&gaps.Report{})},
+	{name: "nothing is recorded", path: "/gaps", data: func() inspector.Data { return inspector.Data{} }},
 	{name: "tenants", path: "/tenants", data: tenants},
 	{name: "a tenant", path: "/tenants/acme", data: tenants},
 	{name: "a hostile tenant", path: "/tenants/strange", data: tenants},
