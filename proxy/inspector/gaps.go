@@ -42,7 +42,6 @@ type gapGroup struct {
 	gaps.Group
 	Signs   []gapSign
 	Address string // URL of the nearest document; "" if there is none
-	Width   float64
 }
 
 // A gapSign is how many questions of a group lack the same.
@@ -89,7 +88,7 @@ func gapsPage(i *Inspector, v *visit) (any, error) {
 			}
 		}
 		if d := g.Nearest; d != nil {
-			one.Address, one.Width = documentAddress(d.Knowledge, d.ID, d.Chunk), barWidth*min(d.Relevance, 1)
+			one.Address = documentAddress(d.Knowledge, d.ID, d.Chunk)
 		}
 		view.Shown = append(view.Shown, one)
 	}
