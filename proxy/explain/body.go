@@ -7,7 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"sidenote/proxy/secrets"
 )
+
+// masked returns a copy of b with keys masked.
+func (b *Body) masked() *Body {
+	if b == nil {
+		return nil
+	}
+	return &Body{b.Bytes, secrets.Mask(b.Text)}
+}
 
 // missingForm replaces the middle of a long body. missing matches it; valid JSON cannot contain
 // it.

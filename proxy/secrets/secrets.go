@@ -1,19 +1,12 @@
-package explain
+// Package secrets finds API keys in texts that are shown or kept, and masks them.
+package secrets
 
 import "strings"
 
-// masked returns a copy of b with keys masked.
-func (b *Body) masked() *Body {
-	if b == nil {
-		return nil
-	}
-	return &Body{b.Bytes, mask(b.Text)}
-}
-
-// mask replaces everything that looks like a key by "(a key)": keys of OpenAI's form, including
+// Mask replaces everything that looks like a key by "(a key)": keys of OpenAI's form, including
 // Sidenote's, what follows "bearer", and values of members with names such as api_key. It reads
 // the text once, since a request may have a megabyte of it.
-func mask(text string) string {
+func Mask(text string) string {
 	var masked strings.Builder
 	written := 0
 	for i := 0; i < len(text); {
@@ -84,7 +77,7 @@ func secretValue(text string, i int) (from, to int) {
 		end++
 	}
 	rest, named := strings.CutPrefix(text[end:], `"`)
-	if !named || !isSecret(text[i+1:end]) {
+	if !named || !IsName(text[i+1:end]) {
 		return 0, 0
 	}
 	const space = " \t\r\n\f"
@@ -109,8 +102,8 @@ var secretNames = [...]string{
 	"authorization", "password", "secret",
 }
 
-// isSecret reports whether a member of that name holds a key.
-func isSecret(name string) bool {
+// IsName reports whether a member of that name holds a key.
+func IsName(name string) bool {
 	if strings.EqualFold(name, "key") || strings.EqualFold(name, "token") {
 		return true
 	}
