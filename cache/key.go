@@ -192,6 +192,7 @@ type Keys struct {
 type ring struct {
 	ids  []string // in the file's order
 	byID map[string]cipher.AEAD
+	sum  [sha256.Size]byte // of the lines, which tells whether two files have the same keys
 }
 
 // ParseKeys parses a key file: per line an id and 32 bytes in base64. Blank lines and lines that
@@ -199,7 +200,7 @@ type ring struct {
 // key anywhere.
 func ParseKeys(text []byte) (*Keys, error) {
 	r := &ring{byID: map[string]cipher.AEAD{}}
-	number := 0
+	number, sum := 0, sha256.New()
 	for line := range bytes.Lines(text) {
 		number++
 		line = bytes.TrimSpace(line)
@@ -215,10 +216,12 @@ func ParseKeys(text []byte) (*Keys, error) {
 		}
 		r.byID[id] = aead
 		r.ids = append(r.ids, id)
+		sum.Write(append(bytes.Join(bytes.Fields(line), []byte(" ")), '\n'))
 	}
 	if len(r.ids) == 0 {
 		return nil, errors.New("holds no key")
 	}
+	sum.Sum(r.sum[:0])
 	return &Keys{ring: r}, nil
 }
 
@@ -273,3 +276,28 @@ func (k *Keys) current() (id string, aead cipher.AEAD) {
 
 // find returns the key with an id, or nil.
 func (k *Keys) find(id []byte) cipher.AEAD { return k.ring.byID[string(id)] }
+
+// IDs returns the ids of the keys, the encrypting one first.
+func (k *Keys) IDs() []string { return slices.Clone(k.ring.ids) }
+
+// Equal reports whether both have the same keys in the same order.
+func (k *Keys) Equal(other *Keys) bool { return k.ring.sum == other.ring.sum }
+
+// SealedOverhead is the number of bytes by which Seal makes a text longer: a nonce and a tag.
+const SealedOverhead = 12 + 16
+
+// Seal appends plain to dst, encrypted with the key of that id, which must exist. bound is
+// authenticated with it.
+func (k *Keys) Seal(dst []byte, id string, plain, bound []byte) []byte {
+	return k.ring.byID[id].Seal(dst, nil, plain, bound)
+}
+
+// Open appends to dst what Seal encrypted. It returns an error if the key is missing or not the same,
+// or if either text was changed.
+func (k *Keys) Open(dst []byte, id string, sealed, bound []byte) ([]byte, error) {
+	aead := k.ring.byID[id]
+	if aead == nil {
+		return nil, fmt.Errorf("there is no key %q", id)
+	}
+	return aead.Open(dst, nil, sealed, bound)
+}
