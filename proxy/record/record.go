@@ -51,7 +51,8 @@ type Record struct {
 	Experiment string `json:"experiment,omitempty"` // of which the request was a part
 	Arm        string `json:"arm,omitempty"`        // "a" or "b"
 
-	Body json.RawMessage `json:"body,omitempty"` // the request as received, if bodies are recorded
+	Body      json.RawMessage `json:"body,omitempty"`       // the request as received, if bodies are recorded; nil if it is too long
+	BodyBytes int             `json:"body_bytes,omitempty"` // of the request as received, decompressed
 
 	Feedback *float64 `json:"feedback,omitempty"` // the application's score of the answer, -1 to 1; nil if it gave none
 }

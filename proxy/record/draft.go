@@ -1,0 +1,232 @@
+package record
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"sidenote/proxy/report"
+	"sidenote/retrieval/followup"
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+)
+
+const (
+	// maxEarlier limits the earlier messages of a record. Of each, the ends are kept, as a search uses
+	// them.
+	maxEarlier = 16
+	// maxCopied is the largest body in bytes that is copied for a record; of a larger one, such as a
+	// chat with images, only the question and the messages before it are.
+	maxCopied = 256 << 10
+	// maxDraftBuffer is the largest buffer of a Draft, in bytes, that is used again.
+	maxDraftBuffer = 64 << 10
+	// draftSize is about what a Draft takes in memory besides the body, in bytes.
+	draftSize = 16 << 10
+)
+
+// A Draft collects what is recorded of a request while it is served. The nil Draft records nothing.
+// It is used by one goroutine at a time. Its methods allocate nothing for a usual chat.
+type Draft struct {
+	to         *target
+	size       int64 // that counts for maxDrafts
+	id, tenant string
+	report     report.Report
+
+	previous, next *Draft // in Recorder.live
+
+	model    string
+	asked    rewrite.Options
+	api      chat.API
+	body     []byte // as received, or of parsed; empty if it is too long
+	received int    // bytes of the body as received
+	whole    bool   // body is as received
+
+	question string   // if body does not tell it
+	earlier  []string // likewise, last message first
+
+	experiment, arm string
+}
+
+// Ask notes what a request asks: its body as received, decompressed, the parsed request, whose body
+// may be another one, and the merged options.
+func (d *Draft) Ask(received []byte, req *chat.Request, asked *rewrite.Options) {
+	if d == nil {
+		return
+	}
+	d.api, d.model, d.received = req.API, req.Model, len(received)
+	d.asked = rewrite.Options{Mode: asked.Mode, Knowledge: asked.Knowledge, ContextTokens: asked.ContextTokens, Query: asked.Query, Filter: asked.Filter, Earlier: asked.Earlier}
+	limit := maxCopied
+	if s := d.to.settings.Load(); s != nil && s.Requests {
+		limit = min(16*maxCopied, int(s.bounds().segment()/2))
+	}
+	fits := len(received) <= limit && d.to.of.grow(d, int64(len(received)))
+	if d.whole = fits; fits {
+		d.body = append(d.body[:0], received...)
+	}
+	if !fits || len(req.Body) != len(received) || &req.Body[0] != &received[0] {
+		d.question, d.earlier = texts(req)
+	}
+}
+
+// texts returns the question and the user's messages before it, last first.
+func texts(req *chat.Request) (question string, earlier []string) {
+	question, last := req.Question()
+	for text := range req.Earlier(max(last, 0), followup.MaxBytes, nil) {
+		if earlier = append(earlier, text); len(earlier) == maxEarlier {
+			break
+		}
+	}
+	return question, earlier
+}
+
+// Experiment notes that the request is a part of an experiment.
+func (d *Draft) Experiment(name, arm string) {
+	if d != nil {
+		d.experiment, d.arm = name, arm
+	}
+}
+
+// Finish hands the draft over to be recorded in the background. It must not be used afterwards.
+func (d *Draft) Finish(r *report.Report) {
+	if d == nil {
+		return
+	}
+	d.report = *r
+	d.report.Calls = nil // their memory is used again
+	d.to.of.enqueue(item{draft: d})
+}
+
+// Discard drops the draft: the request is not recorded. It must not be used afterwards.
+func (d *Draft) Discard() {
+	if d != nil {
+		d.to.of.release(d)
+	}
+}
+
+// reset clears the draft for another request.
+func (d *Draft) reset() {
+	body := d.body[:0]
+	if cap(body) > maxDraftBuffer {
+		body = nil
+	}
+	*d = Draft{}
+	d.body = body
+}
+
+// record returns the record of the draft. parser is only used meanwhile.
+func (d *Draft) record(parser *chat.Parser, s *Settings) *Record {
+	r := &d.report
+	of := &Record{
+		ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, Hash: r.PolicyHash, API: r.API(), Row: r.Model(), Mode: r.Mode, Stream: r.Stream,
+		Outcome: r.Outcome, Reason: r.Reason, Status: r.Status, Tokens: r.Rewrite.Ledger.Grown(), Budget: r.Rewrite.Ledger.Budget,
+		PromptTokens: int(r.Usage.Input), CompletionTokens: int(r.Usage.Output), Cost: float64(r.Budget.Charged.Money) / 1e9,
+		RetrievalMS: report.Milliseconds(r.Rewrite.RetrieveTook), OverheadMS: report.Milliseconds(r.Overhead), TotalMS: report.Milliseconds(r.Total),
+		Experiment: d.experiment, Arm: d.arm, BodyBytes: d.received,
+	}
+	if c := r.Citations; c != nil {
+		of.Checked, of.Unknown = c.Unread == "", c.Unknown
+	}
+	for _, b := range r.Rewrite.Retrieval.Bases {
+		of.Bases = append(of.Bases, Base{b.Knowledge, b.Generation})
+	}
+	d.addTexts(of, parser, s)
+	d.addSources(of, s)
+	return of
+}
+
+// addTexts adds the redacted texts of the request.
+func (d *Draft) addTexts(of *Record, parser *chat.Parser, s *Settings) {
+	question, earlier := d.question, d.earlier
+	if question == "" && earlier == nil && d.whole {
+		if req, err := parser.Parse(d.api, d.body); err == nil {
+			question, earlier = texts(req)
+		}
+		parser.Reset()
+	}
+	held := d.asked.Earlier
+	if question == "" && len(held) > 0 { // a round of a tool loop whose question the upstream holds
+		question, held = held[0], held[1:]
+	}
+	earlier = append(slices.Clip(earlier), held...)
+	earlier = earlier[:min(len(earlier), maxEarlier)]
+	of.Model, of.Question = s.Redact.name(short(d.model)), s.Redact.Text(question)
+	for _, text := range slices.Backward(earlier) {
+		of.Earlier = append(of.Earlier, s.Redact.Text(text))
+	}
+	if f := d.report.Rewrite.Ledger.Filter; f != nil {
+		of.Filter = s.Redact.filter([]byte(f.String()))
+	}
+	of.Asked = d.askedFor(s)
+	if s.Requests && d.whole {
+		of.Body = s.Redact.JSON(d.body)
+	}
+	if block := d.report.Rewrite.Block; block != nil {
+		of.Block = s.Redact.Text(chat.Unescape(block))
+	} else if d.report.Rewrite.Outcome == rewrite.Injected {
+		of.Block = s.Redact.Text(rewrite.InsertedText(d.report.Rewrite.Edits))
+	}
+}
+
+// askedFor returns the options of the request, nil if it has none.
+func (d *Draft) askedFor(s *Settings) *Asked {
+	o := &d.asked
+	if o.Mode == nil && o.Knowledge == nil && o.ContextTokens == nil && o.Query == "" && o.Filter == nil {
+		return nil
+	}
+	a := &Asked{Query: s.Redact.Text(o.Query)}
+	if o.Mode != nil {
+		a.Mode = o.Mode.String()
+	}
+	for _, id := range o.Knowledge { // it may name bases that do not exist
+		a.Knowledge = append(a.Knowledge, s.Redact.name(short(id)))
+	}
+	if o.ContextTokens != nil {
+		a.ContextTokens = *o.ContextTokens
+	}
+	if o.Filter != nil {
+		a.Filters = s.Redact.filter([]byte(o.Filter.String()))
+	}
+	return a
+}
+
+// maxShort limits the bytes of a name that a request brings.
+const maxShort = 256
+
+func short(name string) string {
+	if len(name) <= maxShort {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxShort], "")
+}
+
+// addSources adds the sources that the model was given.
+func (d *Draft) addSources(of *Record, s *Settings) {
+	l := &d.report.Rewrite.Ledger
+	add := func(list []rewrite.SourceEntry) {
+		for i := range list {
+			if e := &list[i]; e.ID > 0 {
+				of.Sources = append(of.Sources, Source{
+					ID: e.ID, Knowledge: e.Knowledge, Doc: e.Doc, Chunk: e.Chunk, Name: s.Redact.Text(e.Name), Section: s.Redact.Text(e.Section),
+					Relevance: e.Relevance, Tokens: e.Tokens, Cited: e.Cited, Support: e.Support,
+				})
+			}
+		}
+	}
+	if l.Repeated != nil {
+		add(l.Repeated.Sources)
+	}
+	add(l.Sources)
+	if t := d.report.Tools; t != nil {
+		add(t.Sources)
+	}
+	slices.SortStableFunc(of.Sources, func(a, b Source) int { return a.ID - b.ID })
+}
+
+// encode returns the record as an entry.
+func (r *Record) encode() ([]byte, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return appendEntry(make([]byte, 0, entryHead+len(text)), entryRecord, r.Time, text), nil
+}
