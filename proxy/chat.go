@@ -94,6 +94,7 @@ func (x *exchange) serveChat() error {
 // rewriteChat rewrites a chat request if its policy says so, and sends it. body is the whole body;
 // asked holds the options in its headers.
 func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
+	received := body
 	x.keepBody(body, nil)
 	x.parser = x.server.parsers.Get().(*chat.Parser)
 	req, bodyErr := x.parser.Parse(x.target.Route.API(), body)
@@ -153,12 +154,23 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	}
 	x.useHelpers(&a.policy, a.req)
 	x.followChain(a)
+	x.beginRecord(a, received)
 
 	if a.policy.Mode == rewrite.Off || a.policy.Mode == rewrite.Shadow {
 		return x.relayChat(a)
 	}
 	a.policy.CountWhole = a.policy.CountWhole || x.metered != nil
 	return x.injectSources(a)
+}
+
+// beginRecord notes what a chat asks if it is to be recorded. Background calls are not: no user asked
+// them.
+func (x *exchange) beginRecord(a *attempt, received []byte) {
+	if x.server.recorder == nil || !x.target.Route.Answers() || x.report.Rewrite.Ledger.Background != "" {
+		return
+	}
+	x.draft = x.server.recorder.Begin(x.policy.Name, x.policy.Tenant, x.report.ID)
+	x.draft.Ask(received, a.req, &a.asked)
 }
 
 // headerValue returns the value of a header of the request, "" if it has none.

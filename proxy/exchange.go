@@ -13,6 +13,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
 	"sidenote/proxy/panics"
+	"sidenote/proxy/record"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/tenant"
@@ -290,6 +291,7 @@ type account struct {
 	readTook      time.Duration   // from report.Time until the request was read, including its body if that is buffered
 	reservedBytes int             // bytes taken from server.memory for the body
 	shadow        *rewrite.Result // the result of shadow work, when it is done
+	draft         *record.Draft   // what is recorded of the request; nil if it is not recorded
 	refs          atomic.Int32    // references of the answer and shadow work; the last one to end records the Report
 	settlement
 	reading
@@ -405,6 +407,7 @@ func (a *account) finish() {
 // record records the Report. It recovers panics of recorders, because no caller would; only the
 // record is lost then.
 func (a *account) record() {
+	defer a.dropDraft()
 	defer panics.Recover(a.panicked, nil)
 	if a.shadow != nil {
 		a.report.Rewrite = *a.shadow
@@ -419,6 +422,15 @@ func (a *account) record() {
 	a.tellGuard()
 	a.keepAnswer()
 	a.server.records.Record(&a.report)
+	draft := a.draft
+	a.draft = nil
+	draft.Finish(&a.report)
+}
+
+// dropDraft drops what was to be recorded, if record did not come to it.
+func (a *account) dropDraft() {
+	a.draft.Discard()
+	a.draft = nil
 }
 
 // charge charges the last call: it settles the reservation or, without one, adds the usage.

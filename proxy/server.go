@@ -23,6 +23,7 @@ import (
 	"sidenote/proxy/answer"
 	"sidenote/proxy/cacheguard"
 	"sidenote/proxy/panics"
+	"sidenote/proxy/record"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
@@ -54,6 +55,7 @@ type Server struct {
 	modes       *tenant.Switch
 	budgets     *budget.Meter
 	bodies      BodyKeeper
+	recorder    *record.Recorder // nil: no requests are recorded
 	documents   CitedDocuments
 	log         *slog.Logger
 	concurrency int64
@@ -92,6 +94,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 		modes:       cfg.Switch,
 		budgets:     cfg.Budgets,
 		bodies:      cfg.Bodies,
+		recorder:    cfg.Recorder,
 		documents:   cfg.Documents,
 		log:         log,
 		concurrency: int64(cfg.Concurrency),
@@ -223,16 +226,17 @@ type Config struct {
 	Connections int                  // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
 	Addresses   *transport.Addresses // counts connections by address; may be nil
 	Timeouts    Timeouts
-	Switch      *tenant.Switch // may lower the modes of policies; may be nil
-	Budgets     *budget.Meter  // counts the usage of tenants; nil if nothing is limited
-	Bodies      BodyKeeper     // gets the bodies of chats; may be nil
-	Documents   CitedDocuments // looks up cited documents
-	Planners    *Planners      // plan searches if policies ask for it; nil: no planning
-	Outputs     StageOutputs   // caches the outputs of stages if policies ask for it; nil: no cache
-	Chains      Chains         // remembers conversations that upstreams hold; nil: nothing is remembered
-	Given       GivenSources   // remembers the sources of turns if policies repeat them; nil: nothing is remembered
-	Tools       *RoundsKit     // runs tool calls of models if policies offer tools; nil: no tools
-	Tracing     *Tracing       // makes spans; nil: no spans
+	Switch      *tenant.Switch   // may lower the modes of policies; may be nil
+	Budgets     *budget.Meter    // counts the usage of tenants; nil if nothing is limited
+	Bodies      BodyKeeper       // gets the bodies of chats; may be nil
+	Recorder    *record.Recorder // records chats; may be nil
+	Documents   CitedDocuments   // looks up cited documents
+	Planners    *Planners        // plan searches if policies ask for it; nil: no planning
+	Outputs     StageOutputs     // caches the outputs of stages if policies ask for it; nil: no cache
+	Chains      Chains           // remembers conversations that upstreams hold; nil: nothing is remembered
+	Given       GivenSources     // remembers the sources of turns if policies repeat them; nil: nothing is remembered
+	Tools       *RoundsKit       // runs tool calls of models if policies offer tools; nil: no tools
+	Tracing     *Tracing         // makes spans; nil: no spans
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }

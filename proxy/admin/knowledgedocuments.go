@@ -247,6 +247,7 @@ type Forgotten struct {
 	Segments  int      `json:"segments"` // files of the index that were written anew
 	Vectors   int      `json:"vectors"`  // removed
 	Bodies    int      `json:"bodies"`   // of kept requests and answers, all of which were dropped
+	Records   int      `json:"records"`  // of requests with one of them among their sources, removed
 	Beyond    []string `json:"beyond"`   // places that may have their texts and cannot be reached
 }
 

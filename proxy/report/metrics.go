@@ -58,6 +58,7 @@ type Metrics struct {
 	support                             prometheus.Observer
 	modelUnknown, panics                prometheus.Counter
 	audited                             *prometheus.CounterVec
+	recorded                            *prometheus.CounterVec
 	byRequest                           recentSeries[requestKey, *requestSeries]
 	fixed                               fixed
 
@@ -103,6 +104,7 @@ func NewMetrics(n MetricNames) *Metrics {
 	m.citationsUnread = f.counters("citations_unread_total", "Answers whose citations could not be checked.", "reason")
 	m.support = f.histograms("citation_support", "Per cited source: the share of the citing statement's terms that it contains.", []float64{0, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}).WithLabelValues()
 	m.modelUnknown = f.counters("model_unknown_total", "Chats for models not in the model table.").WithLabelValues()
+	m.recorded = f.counters("records_total", "Chats to be recorded, by what became of their records: written, dropped (the disk is slow) or failed.", "policy", "result")
 	m.audited = f.counters("audit_events_total", "Changes, refused tokens and readings of requests, as in the audit.", "action", "result")
 	m.panics = f.counters("panics_total", "Panics, each costing one request or task; the log has their stacks.").WithLabelValues()
 	m.cacheMetrics = newCacheMetrics(f)
@@ -296,6 +298,9 @@ func (m *Metrics) EndStream() { m.streams.Dec() }
 // "shadow", "calibration" or "usage" for background work, "connections", "address", "idle" or
 // "descriptors" for connections.
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
+
+// Recorded counts a chat of a policy that is recorded, by the result.
+func (m *Metrics) Recorded(policy, result string) { m.recorded.WithLabelValues(policy, result).Inc() }
 
 // Audited counts an event of the audit.
 func (m *Metrics) Audited(action audit.Action, result audit.Result) {
