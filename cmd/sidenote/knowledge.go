@@ -258,7 +258,7 @@ type forgetCmd struct {
 func (forgetCmd) Help() string {
 	return "Removes the documents that are still there, and writes the database and the index anew, so that no file of the state " +
 		"folder has their texts. A document that comes from a file is refused: delete the file first. Kept bodies of requests are " +
-		"dropped, vectors that nothing uses too."
+		"dropped, vectors that nothing uses too, and the records of requests that were given one of them."
 }
 
 // Run forgets the documents.
@@ -281,7 +281,7 @@ func printForgotten(w io.Writer, done admin.Forgotten, asked []string) {
 		fmt.Fprintf(w, "%s  %s\n", terminal.Clean(id), was)
 	}
 	fmt.Fprintf(w, "written anew: the database, and %s of the index\n", terminal.Plural(done.Segments, "file"))
-	fmt.Fprintf(w, "dropped: %s, and %s of requests that were kept\n", terminal.Plural(done.Vectors, "unused vector"), terminal.Plural(done.Bodies, "text"))
+	fmt.Fprintf(w, "dropped: %s, %s of requests that were kept, and %s of requests\n", terminal.Plural(done.Vectors, "unused vector"), terminal.Plural(done.Bodies, "text"), terminal.Plural(done.Records, "record"))
 	fmt.Fprintf(w, "not reached: %s\n", strings.Join(done.Beyond, "; "))
 }
 

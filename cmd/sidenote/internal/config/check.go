@@ -106,6 +106,7 @@ func (c checker) checkPolicies() {
 		c.checkKnowledge(key+".knowledge", p.Knowledge)
 		checkTreatment(c, key, p.Treatment)
 		p.Spending.Check(key, p.Grounding == rewrite.GroundingStrict, c.problem)
+		c.checkRecord(key+".record", p.Record)
 		checkOverrides(c, key, p)
 	}
 }

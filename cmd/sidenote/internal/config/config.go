@@ -48,18 +48,19 @@ type Config struct {
 	Include       []Include     `yaml:"include"`
 	Catalog
 
-	tenants   map[Name]*tenant.Policy // their resolved policies; without configured tenants there is one, "default"
-	unknown   *tenant.Policy          // policy of callers without a known key; nil: they are refused
-	places    strictyaml.Marks
-	delegated map[string]int // index of the include that brought a file
-	problems  strictyaml.Problems
-	files     []string                       // in reading order
-	synonyms  map[string]*retrieval.Synonyms // by the value of Retrieval.Synonyms or Knowledge.Synonyms
-	env       func(name string) (string, bool)
-	home      string // the user's home; "" if unknown
-	fields    strictyaml.Cache
-	service   Upstream                     // of Embeddings, if given as a URL
-	served    map[string][]tls.Certificate // certificates of ports, by their keys in the configuration
+	tenants    map[Name]*tenant.Policy // their resolved policies; without configured tenants there is one, "default"
+	unknown    *tenant.Policy          // policy of callers without a known key; nil: they are refused
+	places     strictyaml.Marks
+	delegated  map[string]int // index of the include that brought a file
+	problems   strictyaml.Problems
+	files      []string                       // in reading order
+	recordKeys map[Name]Secret                // of records, by the policy that names them
+	synonyms   map[string]*retrieval.Synonyms // by the value of Retrieval.Synonyms or Knowledge.Synonyms
+	env        func(name string) (string, bool)
+	home       string // the user's home; "" if unknown
+	fields     strictyaml.Cache
+	service    Upstream                     // of Embeddings, if given as a URL
+	served     map[string][]tls.Certificate // certificates of ports, by their keys in the configuration
 }
 
 // Catalog is the part that included files may add to.

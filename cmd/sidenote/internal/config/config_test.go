@@ -24,8 +24,11 @@ import (
 // A disk holds files by path, and an environment.
 type disk map[string]string
 
+// recordKey is a key of records.
+const recordKey = "one AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+
 func (d disk) source(path string) config.Source {
-	return config.Source{Path: path, Read: d.read, Glob: d.glob, Env: env(map[string]string{"KEY": "sk-canary"})}
+	return config.Source{Path: path, Read: d.read, Glob: d.glob, Env: env(map[string]string{"KEY": "sk-canary", "RECORD": recordKey})}
 }
 
 func (d disk) read(name string) ([]byte, error) {
@@ -62,6 +65,9 @@ const digest = "5cae8f73dedaa9e38d1bfaf1e11fbe7dff5f1b2fd9c6d2ba2ce62aaaeb1e4d2a
 
 // templates compares templates by their text.
 var templates = cmp.Comparer(func(a, b rewrite.Template) bool { return a.String() == b.String() })
+
+// secrets compares secrets by their text.
+var secrets = cmp.Comparer(func(a, b proxy.Secret) bool { return a.Reveal() == b.Reveal() })
 
 func TestOneApp(t *testing.T) {
 	c := load(t, "upstream: https://api.openai.com/v1\nknowledge: {docs: ./docs}\n")
@@ -329,7 +335,7 @@ func TestPolicyRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := load(t, head+"    "+strings.ReplaceAll(string(text), "\n", "\n    "))
-	if d := cmp.Diff(c.Policy("default"), again.Policy("default"), templates); d != "" {
+	if d := cmp.Diff(c.Policy("default"), again.Policy("default"), templates, secrets); d != "" {
 		t.Errorf("printed as\n%s(-want +got):\n%s", text, d)
 	}
 }

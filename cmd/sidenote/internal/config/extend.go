@@ -29,6 +29,7 @@ func (c checker) expandPolicies() {
 		if _, own := c.places["policies."+string(name)+".ladder"]; p.Grounding == rewrite.GroundingStrict && !own {
 			p.Ladder = grounded(p.Ladder)
 		}
+		c.inheritRecordKey(&p, chain)
 		expandOverrides(c, &p, chain)
 		whole[name] = p
 	}

@@ -80,6 +80,7 @@ const (
 	name     = `^[a-z0-9_-]{1,64}$`
 	count    = `^[0-9]+\s*(k|M)?\s*$`
 	size     = `^[0-9]+\s*(B|KiB|MiB|GiB|kB|KB|MB|GB)?\s*$`
+	inDays   = `^[0-9]+d$`
 	duration = `^\+?([0-9]*(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+$`
 	digest   = `^[0-9A-Fa-f]{64}$`
 	date     = `^[0-9]{4}-[0-9]{2}-[0-9]{2}$`
@@ -122,6 +123,8 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 	case reflect.TypeFor[Skip]():
 		rules := strictyaml.Fields(t)[1]
 		return object{"anyOf": []object{b.value(key+".rules", rules.Type, rules.Tag), {"enum": []string{on, Off}}, b.structure(key, t)}}
+	case reflect.TypeFor[Record]():
+		return object{"anyOf": []object{{"enum": []string{Off}}, b.structure(key, t)}}
 	case reflect.TypeFor[Stages]():
 		whole := b.structure(key, t)
 		return object{"anyOf": []object{b.value(key+".chain", reflect.TypeFor[Chain](), ""), whole}}
@@ -213,6 +216,8 @@ func scalar(t reflect.Type, tag reflect.StructTag) object {
 		return limited(size, schemaNumber[Bytes](tag))
 	case reflect.TypeFor[time.Duration]():
 		return object{"type": []string{"string", "integer"}, "pattern": duration + "|^[+-]?0$", "minimum": 0, "maximum": 0}
+	case reflect.TypeFor[days]():
+		return object{"type": "string", "pattern": duration + "|" + inDays}
 	case reflect.TypeFor[Priority]():
 		return object{"anyOf": []object{{"enum": priorities()}, limited(`^\+?[0-9]+$`, limit{0, 100, true})}}
 	case reflect.TypeFor[temperature]():
@@ -279,6 +284,8 @@ func unit(t reflect.Type, tag reflect.StructTag) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		text, as = "a duration", "300ms, 5s or 10m"
+	case reflect.TypeFor[days]():
+		text, as = "a duration", "7d or 12h"
 	case reflect.TypeFor[Bytes]():
 		text, as = "a size", "64MiB"
 	case reflect.TypeFor[Count]():

@@ -113,7 +113,7 @@ func kind(t reflect.Type, tag reflect.StructTag) string {
 		return ranged("number")
 	case reflect.TypeFor[Bytes]():
 		return ranged("size")
-	case reflect.TypeFor[time.Duration]():
+	case reflect.TypeFor[time.Duration](), reflect.TypeFor[days]():
 		return ranged("duration")
 	case reflect.TypeFor[USD](), reflect.TypeFor[price]():
 		return ranged("USD")

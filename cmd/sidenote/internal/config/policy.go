@@ -24,6 +24,7 @@ type Policy struct {
 	// CacheDiagnostics is the share of the conversations for which the upstream is asked why it did
 	// not read a prompt from its cache.
 	CacheDiagnostics percentage `yaml:"cache_diagnostics"`
+	Record           Record     `yaml:"record,omitempty"`
 	Overrides        []Override `yaml:"overrides,omitempty"`
 }
 

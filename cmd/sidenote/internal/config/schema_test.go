@@ -29,7 +29,7 @@ func exampleSource(text string) config.Source {
 		"e.yaml": text, "models.yaml": "date: 2026-11-28\nmodels: [{match: house, window: 1k}]", "/run/secrets/sidenote-admin": "secret\n", "/run/secrets/sidenote-viewer": "viewer\n", "/run/secrets/sidenote-search": "other-other-other\n", "/run/secrets/gateway": "secret\n",
 		"/etc/sidenote/redis-ca.pem": authority, "/etc/sidenote/ci-keys.json": publicKeys, "/etc/sidenote/engines-ca.pem": authority, "/etc/sidenote/engines.pem": string(pair.Cert), "/etc/sidenote/engines-key.pem": string(pair.Key), "/run/secrets/postgres": "secret\n",
 		"/run/secrets/deploy-key": "key\nof lines\n", "/etc/sidenote/known_hosts": "git.example.com ssh-ed25519 AAAA\n", "/run/secrets/s3-token": "token\n",
-		"/run/secrets/sidenote-redis": "one " + strings.Repeat("A", 43) + "=\n",
+		"/run/secrets/sidenote-redis": "one " + strings.Repeat("A", 43) + "=\n", "/run/secrets/sidenote-records": recordKey,
 	}.source("e.yaml")
 	src.Env = env(map[string]string{"OPENAI_API_KEY": "sk-x", "REDIS_URL": "rediss://:pw@redis.test", "SEARCH_API_KEY": "secret", "GIT_TOKEN": "secret", "GIT_WEBHOOK_SECRET": "secret", "S3_ACCESS_KEY": "key", "S3_SECRET_KEY": "secret"})
 	return src

@@ -20,6 +20,7 @@ func (c loader) readSecrets(src Source) {
 	c.readRedis(src)
 	c.readEmbeddings(src)
 	c.readEngines(src)
+	c.readRecords(src)
 	for _, name := range sortedKeys(c.Upstreams) {
 		u := c.Upstreams[name]
 		c.readUpstream(src, "upstreams."+string(name), &u)

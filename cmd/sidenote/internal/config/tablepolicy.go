@@ -149,6 +149,15 @@ func policySections() []section {
 			{"stage", "`degrade`", "A stage failed: `degrade` (the best text there is) or `refuse` (an error)."},
 			{"context_length", "`retry`", "The upstream finds the request too long: `retry` once with fewer sources, or `pass` on its error."},
 		}},
+		{"policies.NAME.record", "Chats that are recorded, encrypted, in the state folder, to learn from them; `off`, the default, records nothing. API keys in them are always masked.", []about{
+			{"share", "`10%`", "Share of the chats, above 0%."},
+			{"bodies", "`questions`", "`questions` (with the user's earlier messages, filters, sources and what became of them), or `requests` (also the whole body of each request)."},
+			{"keep", "`7d`", "Longest time that a record is kept, in days or hours."},
+			{"max", "`1GiB`", "Most bytes of the records of this policy; before there are more, the oldest are deleted."},
+			{"key", "", "File with the keys, a line `ID BASE64` each (32 bytes): the first one encrypts, all decrypt."},
+			{"redact", "`[emails, numbers]`", "What is removed before anything is written: `emails`, `numbers` (runs of seven or more digits, also with separators: phone, card, account), or `none`."},
+			{"patterns", "", "Regular expressions (RE2); what they match is removed too."},
+		}},
 		{"policies.NAME.limits", "What each tenant of the policy may use. Days and months are UTC.", []about{
 			{"requests_per_minute", "unlimited", "Requests per minute."},
 			{"tokens_per_minute", "unlimited", "Input and output tokens per minute."},

@@ -211,7 +211,9 @@ func (m *manager) Forget(ctx context.Context, base string, ids []string) (admin.
 	if m.explained != nil {
 		done.Bodies = m.explained.DropBodies()
 	}
-	return done, nil
+	records, err := m.forgetRecords(base, ids)
+	done.Records, done.Beyond = records.Records, append(done.Beyond, records.Unread...)
+	return done, m.refusal(base, err)
 }
 
 // beyondForgetting lists where texts of documents may be that Forget does not reach.

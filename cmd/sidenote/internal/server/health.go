@@ -59,6 +59,7 @@ func (e *Engine) problems() []string {
 	if why := e.audit.Problem(); why != "" {
 		lines = append(lines, why)
 	}
+	lines = append(lines, e.records.Problems()...)
 	lines = append(lines, e.switched()...)
 	lines = append(lines, e.issuers.Load().Problems()...)
 	if e.data != nil {

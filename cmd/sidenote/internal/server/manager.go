@@ -16,6 +16,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/record"
 	"sidenote/retrieval/engine"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
@@ -33,7 +34,8 @@ type manager struct {
 	view    *storeView
 	monitor Monitor
 
-	explained *explain.Ring // nil if no requests are kept
+	explained *explain.Ring    // nil if no requests are kept
+	records   *record.Recorder // nil in a command
 }
 
 // NewManager returns a manager for a command that opened the state folder itself. Problems are

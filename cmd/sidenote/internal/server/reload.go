@@ -60,6 +60,9 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	applied = true
+	if e.records != nil {
+		e.records.Configure(config.Records(cfg))
+	}
 	keepPlanners()
 	e.admin.Store(next)
 	e.issuers.Store(issuers)

@@ -23,6 +23,7 @@ import (
 	"sidenote/proxy/audit"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
+	"sidenote/proxy/record"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
@@ -87,6 +88,7 @@ type Engine struct {
 	exchange  *Exchange         // nil without Redis
 	explained *explain.Ring     // nil if no requests are kept
 	overview  *explain.Recorder // of the last hour
+	records   *record.Recorder  // nil in a command, and without a state folder
 	sessions  *inspector.Sessions
 	keyUses   tenant.KeyUses
 	budgets   *budgets       // nil in a command that does not serve
@@ -145,6 +147,9 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	e.Turns, e.Outputs, e.Chains = sync.OnceValue(e.caches.Turns), sync.OnceValue(e.caches.Outputs), sync.OnceValue(e.caches.Chains)
 	e.Given = sync.OnceValue(e.caches.Given)
 	e.tasks = NewTasks(ctx, m.Panicked)
+	if o.Keep {
+		e.records = openRecords(cfg, m)
+	}
 	if o.Keep {
 		e.openModes()
 	}
@@ -252,7 +257,7 @@ func (e *Engine) Close() error {
 	if e.budgets != nil {
 		errs = append(errs, e.budgets.close())
 	}
-	return errors.Join(append(errs, e.caches.Close(), e.audit.Close())...)
+	return errors.Join(append(errs, e.closeRecords(), e.caches.Close(), e.audit.Close())...)
 }
 
 // Panicked is the panics.Handler of background tasks.
@@ -279,6 +284,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 		cfg.Budgets = e.budgets.meter
 	}
 	e.issuers.Load().Begin(e.tasks.Start)
+	cfg.Recorder = e.records
 	if e.explained != nil {
 		all = report.Recorders{e.overview, e.explained, records}
 		if e.Config.Explain.Bodies != explain.BodiesOff {
@@ -341,6 +347,6 @@ func (e *Engine) manager(cfg *config.Config) admin.Manager {
 	}
 	return &manager{
 		cfg: cfg, state: e.Bases.state, made: &e.Bases.made, stores: e.Bases.stores, writers: e.Bases.writers, view: e.view, monitor: e.monitor,
-		explained: e.explained,
+		explained: e.explained, records: e.records,
 	}
 }
