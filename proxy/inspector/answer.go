@@ -46,11 +46,11 @@ func piecesOf(a *explain.Answer, given map[int]bool, own answer.PromptMarkers, r
 	return pieces, 0
 }
 
-// visibleLines is like visible, but keeps line breaks.
+// visibleLines is like Visible, but keeps line breaks.
 func visibleLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
-		lines[i] = visible(lines[i])
+		lines[i] = Visible(lines[i])
 	}
 	return strings.Join(lines, "\n")
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sidenote/proxy/explain"
+	"sidenote/proxy/inspector/diff"
 )
 
 const (
@@ -113,7 +114,7 @@ func (r *room) text(b *explain.Body, whole string) []stretch {
 
 // compare shows the changes of a body. Changed lines get room first.
 func (r *room) compare(before, after *explain.Body, whole string) []stretch {
-	list := stretches(diffLines(linesOf(before), linesOf(after)))
+	list := stretches(diff.Lines(linesOf(before), linesOf(after)))
 	for _, first := range [...]func(*stretch) bool{
 		func(s *stretch) bool { return s.Kind != "same" }, func(s *stretch) bool { return s.Kind == "same" && !s.Fold }, func(s *stretch) bool { return s.Fold },
 	} {
@@ -127,14 +128,14 @@ func (r *room) compare(before, after *explain.Body, whole string) []stretch {
 }
 
 // stretches folds lines far from changes, and leaves out what cannot be compared.
-func stretches(runs []diffRun[layoutLine]) (list []stretch) {
+func stretches(runs []diff.Run[layoutLine]) (list []stretch) {
 	for i := 0; i < len(runs); i++ {
-		if runs[i].Kind == diffSame {
+		if runs[i].Kind == diff.Same {
 			list = append(list, unchanged(runs[i].Lines, i == 0, i == len(runs)-1)...)
 			continue
 		}
 		from := i
-		for i+1 < len(runs) && runs[i+1].Kind != diffSame {
+		for i+1 < len(runs) && runs[i+1].Kind != diff.Same {
 			i++
 		}
 		changed := runs[from : i+1]
@@ -143,7 +144,7 @@ func stretches(runs []diffRun[layoutLine]) (list []stretch) {
 			continue
 		}
 		for _, run := range changed {
-			list = append(list, stretch{Kind: map[diffKind]string{diffDeleted: "gone", diffInserted: "new"}[run.Kind], all: run.Lines})
+			list = append(list, stretch{Kind: map[diff.Kind]string{diff.Deleted: "gone", diff.Inserted: "new"}[run.Kind], all: run.Lines})
 		}
 	}
 	return list
@@ -171,7 +172,7 @@ func unchanged(lines []layoutLine, first, last bool) (list []stretch) {
 
 // besideMissing describes what is missing among changed lines; "" if nothing is. Such lines differ
 // because of what is missing, not because of Sidenote.
-func besideMissing(runs []diffRun[layoutLine]) (what string) {
+func besideMissing(runs []diff.Run[layoutLine]) (what string) {
 	for _, run := range runs {
 		i := slices.IndexFunc(run.Lines, func(l layoutLine) bool { return l.Missing != 0 })
 		if i < 0 {
@@ -184,7 +185,7 @@ func besideMissing(runs []diffRun[layoutLine]) (what string) {
 		if what != "" {
 			what += ", and "
 		}
-		what += lost + map[diffKind]string{diffDeleted: " of what came", diffInserted: " of what was sent"}[run.Kind]
+		what += lost + map[diff.Kind]string{diff.Deleted: " of what came", diff.Inserted: " of what was sent"}[run.Kind]
 	}
 	if what != "" {
 		what += " are not kept, and the lines beside them are not compared"

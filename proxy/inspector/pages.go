@@ -75,6 +75,15 @@ func (i *Inspector) actions() []routeInspector {
 //go:embed site
 var site embed.FS
 
+// StyleSheet returns the style sheet of the pages, for pages elsewhere.
+func StyleSheet() string {
+	text, err := site.ReadFile("site/style.css")
+	if err != nil {
+		panic("BUG: the style sheet: " + err.Error())
+	}
+	return string(text)
+}
+
 // filesPath is the path of styles and scripts.
 const filesPath = "/site/"
 

@@ -16,7 +16,7 @@ import (
 // functions returns the functions for templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "statetone": stateTone, "clock": clock, "moment": moment, "join": join, "percent": percent, "usd": usd,
+		"visible": Visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "statetone": stateTone, "clock": clock, "moment": moment, "join": join, "percent": percent, "usd": usd,
 		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress, "documentaddress": documentAddress, "cacheName": cacheName,
 	}
 }
@@ -24,9 +24,9 @@ func functions() template.FuncMap {
 // usd returns an amount of US dollars with six digits.
 func usd(amount *float64) string { return fmt.Sprintf("%.6f", *amount) }
 
-// visible escapes control characters, and those that are invisible or change the order of others,
+// Visible escapes control characters, and those that are invisible or change the order of others,
 // so that nothing shown can look like something else.
-func visible(text string) string {
+func Visible(text string) string {
 	if plain(text) {
 		return text
 	}
@@ -73,7 +73,7 @@ func cut(text, whole string) longText { return cutAt(text, whole, maxShown) }
 // most twice as many in the page, where some characters take eight or more.
 func cutAt(text, whole string, limit int) longText {
 	end := endOf(text, limit)
-	return longText{visible(text[:end]), len(text) - end, whole}
+	return longText{Visible(text[:end]), len(text) - end, whole}
 }
 
 // cutLines is like cutAt, but keeps line breaks.

@@ -1,4 +1,4 @@
-package inspector
+package diff_test
 
 import (
 	"fmt"
@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"sidenote/proxy/inspector/diff"
 )
 
 // sides reconstructs both lists from the runs.
-func sides(runs []diffRun[string]) (before, after []string) {
+func sides(runs []diff.Run[string]) (before, after []string) {
 	for _, r := range runs {
-		if r.Kind != diffInserted {
+		if r.Kind != diff.Inserted {
 			before = append(before, r.Lines...)
 		}
-		if r.Kind != diffDeleted {
+		if r.Kind != diff.Deleted {
 			after = append(after, r.Lines...)
 		}
 	}
@@ -29,13 +31,13 @@ func TestBothSides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "b", "c", "{", "}"}), 0, 300)
 		before, after := lines.Draw(t, "before"), lines.Draw(t, "after")
-		runs := diffLines(before, after)
+		runs := diff.Lines(before, after)
 		b, a := sides(runs)
 		if !slices.Equal(b, before) || !slices.Equal(a, after) {
 			t.Fatalf("%v", runs)
 		}
 		for i, r := range runs {
-			if len(r.Lines) == 0 || i > 0 && (r.Kind == runs[i-1].Kind || runs[i-1].Kind == diffInserted && r.Kind == diffDeleted) {
+			if len(r.Lines) == 0 || i > 0 && (r.Kind == runs[i-1].Kind || runs[i-1].Kind == diff.Inserted && r.Kind == diff.Deleted) {
 				t.Fatalf("%v", runs)
 			}
 		}
@@ -54,16 +56,16 @@ func TestInsertion(t *testing.T) {
 			return list
 		}
 		head, added, tail := lines("head"), lines("added"), lines("tail")
-		for _, r := range diffLines(slices.Concat(head, tail), slices.Concat(head, added, tail)) {
-			if r.Kind == diffDeleted || r.Kind == diffInserted && !slices.Equal(r.Lines, added) {
+		for _, r := range diff.Lines(slices.Concat(head, tail), slices.Concat(head, added, tail)) {
+			if r.Kind == diff.Deleted || r.Kind == diff.Inserted && !slices.Equal(r.Lines, added) {
 				t.Fatalf("%v", r)
 			}
 		}
 	})
 }
 
-// hostileDiff returns pairs of texts of 64 KiB with as many lines as possible.
-func hostileDiff() map[string][2][]string {
+// hostile returns pairs of texts of 64 KiB with as many lines as possible.
+func hostile() map[string][2][]string {
 	const n = 64 << 10
 	lines := func(of func(i int) string) []string {
 		list := make([]string, n)
@@ -83,11 +85,11 @@ func hostileDiff() map[string][2][]string {
 
 // No text takes long. Each is tried several times, since the machine may be busy.
 func TestHostileTextsAreFast(t *testing.T) {
-	for name, of := range hostileDiff() {
+	for name, of := range hostile() {
 		best := time.Hour
 		for range 5 {
 			start := time.Now()
-			before, after := sides(diffLines(of[0], of[1]))
+			before, after := sides(diff.Lines(of[0], of[1]))
 			best = min(best, time.Since(start))
 			if !slices.Equal(before, of[0]) || !slices.Equal(after, of[1]) {
 				t.Fatal(name)
@@ -100,10 +102,10 @@ func TestHostileTextsAreFast(t *testing.T) {
 }
 
 func BenchmarkHostile(b *testing.B) {
-	for name, of := range hostileDiff() {
+	for name, of := range hostile() {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				diffLines(of[0], of[1])
+				diff.Lines(of[0], of[1])
 			}
 		})
 	}
