@@ -21,7 +21,9 @@ import (
 // Questions are the rows of a CSV file of questions and the documents that answer them.
 type Questions struct {
 	File string // its base name
-	Rows []Row
+	Rows []Row  // those to be asked
+
+	Unconfirmed int // rows that a person has not confirmed, or has refused
 }
 
 // A Row says that a document, or every document that a pattern matches, answers a question.
@@ -33,14 +35,17 @@ type Row struct {
 
 // The columns of a CSV file of questions.
 const (
-	questionColumn = "question"
-	expectedColumn = "expected"
+	questionColumn  = "question"
+	expectedColumn  = "expected"
+	confirmedColumn = "confirmed"
 )
 
 // ReadQuestions reads a CSV file with the columns question and expected, in any order and named by
-// the first line; other columns are ignored. The separator is a comma, semicolon or tab, whichever
-// the first line contains. A question with several documents has several rows. The error names the
-// first unusable rows; if the file does not exist, it is an ErrNoCollection.
+// the first line; other columns are ignored, except confirmed: rows with anything but yes, y, true, x
+// or 1 in it are left out. The separator is a comma, semicolon or tab, whichever the first line
+// contains. An apostrophe before =, +, - or @, as WriteCandidates and spreadsheets write it, is no part
+// of a cell. A question with several documents has several rows. The error names the first unusable
+// rows; if the file does not exist, or no row is confirmed, it is an ErrNoCollection.
 func ReadQuestions(ctx context.Context, path string) (Questions, error) {
 	q := Questions{File: filepath.Base(path)}
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
@@ -61,6 +66,10 @@ func ReadQuestions(ctx context.Context, path string) (Questions, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if err == nil && t.unconfirmed {
+			q.Unconfirmed++
+			continue
+		}
 		if err == nil {
 			q.Rows = append(q.Rows, row)
 			continue
@@ -74,6 +83,8 @@ func ReadQuestions(ctx context.Context, path string) (Questions, error) {
 		return q, fmt.Errorf("read %s: %w", path, ctx.Err())
 	case len(wrong) > 0:
 		return q, listed(wrong)
+	case len(q.Rows) == 0 && q.Unconfirmed > 0:
+		return q, missing(fmt.Sprintf("%s: none of %d rows is confirmed; write yes into the column %s of each that is right", path, q.Unconfirmed, confirmedColumn))
 	case len(q.Rows) == 0:
 		return q, errors.New(path + " has no questions")
 	}
@@ -101,6 +112,9 @@ type table struct {
 	rows               *csv.Reader
 	columns            int
 	question, expected int // column indices
+	confirmed          int // -1 if there is no such column
+
+	unconfirmed bool // the row read last is not confirmed
 }
 
 // open reads the first line.
@@ -130,7 +144,7 @@ func (t *table) open(r io.Reader) error {
 	for i := range names {
 		names[i] = strings.ToLower(strings.TrimSpace(names[i]))
 	}
-	t.question, t.expected = slices.Index(names, questionColumn), slices.Index(names, expectedColumn)
+	t.question, t.expected, t.confirmed = slices.Index(names, questionColumn), slices.Index(names, expectedColumn), slices.Index(names, confirmedColumn)
 	if t.question < 0 || t.expected < 0 {
 		return fmt.Errorf("%s:1: the first line names the columns %q; %s and %s must be among them", t.path, clip(strings.Join(names, ",")), questionColumn, expectedColumn)
 	}
@@ -164,8 +178,9 @@ func (t *table) next() (Row, error) {
 	if len(fields) != t.columns {
 		return bad("%d columns where the first line has %d; a text with %q in it needs quotes around it", len(fields), t.columns, t.rows.Comma)
 	}
-	row.Question = strings.TrimSpace(fields[t.question])
-	row.Expected = strings.TrimPrefix(strings.TrimSpace(fields[t.expected]), "./")
+	row.Question = strings.TrimSpace(unquoted(fields[t.question]))
+	row.Expected = strings.TrimPrefix(strings.TrimSpace(unquoted(fields[t.expected])), "./")
+	t.unconfirmed = t.confirmed >= 0 && !isYes(fields[t.confirmed])
 	switch {
 	case row.Question == "":
 		return bad("no question")
