@@ -23,6 +23,7 @@ type DryRunner struct {
 type DryRunRequest struct {
 	Policy  *tenant.Policy // of the tenant
 	Body    []byte
+	API     *chat.API       // of the body; nil: guessed from its members
 	Options rewrite.Options // from its headers
 
 	ContextTokens int  // overrides the policy's limit; 0 keeps it
@@ -35,7 +36,11 @@ var paths = [...]string{chat.Completions: "/v1/chat/completions", chat.Responses
 // Run says what would happen to a request. An error is the one that the client would get, or says
 // that the tenant's filter depends on the caller's token.
 func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, error) {
-	req, err := chat.APIOf(r.Body).Parse(r.Body)
+	api := chat.APIOf(r.Body)
+	if r.API != nil {
+		api = *r.API
+	}
+	req, err := api.Parse(r.Body)
 	if err != nil && (req == nil || !req.Empty) {
 		return DryRunResult{}, err
 	}

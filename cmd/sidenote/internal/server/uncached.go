@@ -7,6 +7,7 @@ import (
 	"sidenote/retrieval/engine"
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/vectorstore"
 )
 
 // Content returns the content of an embedded base of the configuration, or nil if there is none
@@ -48,8 +49,11 @@ func Uncached(e *Engine) (ranking, ordered, request retrieval.Retriever) {
 
 // direct returns what searches a base, without caches.
 func (c *catalogue) direct(id string) retrieval.Retriever {
-	if c.inEngine(id) != nil {
+	switch {
+	case c.inEngine(id) != nil:
 		return &engine.Bases{Base: c.inEngine}
+	case c.store(id) != nil:
+		return &vectorstore.Stores{Base: c.store}
 	}
 	return c.group
 }
