@@ -33,9 +33,18 @@ type Asker struct {
 
 	clients sync.Map // *http.Client by upstream
 
-	mu    sync.Mutex
-	spent budget.PicoDollars // with what open calls may cost
-	ended bool               // the budget had no room for a call
+	mu      sync.Mutex
+	settled sync.Cond          // an open call ended; its lock is mu
+	spent   budget.PicoDollars // with what open calls may cost
+	open    int                // calls
+	ended   bool               // the budget had no room for a call
+}
+
+// NewAsker returns an Asker with a budget.
+func NewAsker(upstreams map[string]proxy.Upstream, key string, limit budget.PicoDollars) *Asker {
+	k := &Asker{Upstreams: upstreams, Key: key, Budget: limit}
+	k.settled.L = &k.mu
+	return k
 }
 
 // An Answer is what the model said to a replayed request.
@@ -158,14 +167,19 @@ func (k *Asker) callOf(a *attempt, now *explain.DryRunResult) (*call, error) {
 	return c, nil
 }
 
-// reserve takes an amount of the budget. Once there is no room for one, nothing is asked any more.
+// reserve takes an amount of the budget. If open calls hold what it needs, it waits for them. Once
+// there is no room, nothing is asked any more.
 func (k *Asker) reserve(amount budget.PicoDollars) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for amount > k.Budget-k.spent && k.open > 0 && !k.ended {
+		k.settled.Wait()
+	}
 	if k.ended = k.ended || amount > k.Budget-k.spent; k.ended {
 		return false
 	}
 	k.spent += amount
+	k.open++
 	return true
 }
 
@@ -174,6 +188,8 @@ func (k *Asker) settle(reserved, cost budget.PicoDollars) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.spent += cost - reserved
+	k.open--
+	k.settled.Broadcast()
 }
 
 // Spent returns what was spent.
