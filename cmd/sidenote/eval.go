@@ -33,7 +33,7 @@ func (evalCmd) Help() string {
 		"A collection's own documents are indexed in memory and asked as by default, or by the policy of --config: they are embedded where a base of that policy is. With --knowledge its queries are asked of those bases.\n\n" +
 		"sidenote eval --data questions.csv --knowledge handbook\n\nsidenote eval --data ./scifact --worst 5\n\nsidenote eval --data ./scifact --config sidenote.yaml --policy hybrid --plan\n\n" +
 		"sidenote eval --data ./scifact --compare before.yaml after.yaml\n\nsidenote eval --data questions.csv --knowledge ./docs --off-topic small-talk.txt\n\n" +
-		"questions.csv has the columns question and expected: the id of a document, or a pattern such as policies/**. A question that several documents answer has several rows. " +
+		"questions.csv has the columns question and expected: the id of a document, or a pattern such as policies/**. A question that several documents answer has several rows. If there is a column confirmed, only rows with yes in it are asked. " +
 		"A collection has corpus.jsonl with lines of {\"_id\", \"title\", \"text\"}, queries.jsonl of {\"_id\", \"text\"} and, where something was said before, \"turns\", and qrels/test.tsv of query id, document id and grade with tabs between them.\n\n" +
 		"Vectors of a collection's own documents are kept in the folder of --state, else until the command ends."
 }
@@ -225,6 +225,7 @@ func (c *evalCmd) prepare(a *app, e *evaluation, show *terminal.Progress) (end f
 			if err := s.find(a.ctx, questions.Expected()); err != nil {
 				return err
 			}
+			e.Left = questions.Unconfirmed
 			e.Data, e.Unmatched = questions.Collection(s.Documents, s.Several())
 			return nil
 		})

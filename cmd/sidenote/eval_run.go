@@ -22,6 +22,7 @@ type evaluation struct {
 	Subject   *evalSubject // what is searched
 	Data      *eval.Collection
 	Unmatched []eval.Row // rows of a CSV whose documents do not exist
+	Left      int        // rows of a CSV that no person has confirmed
 	Outcomes  []eval.Outcome
 	Messages  []eval.Message
 	OffTopic  []eval.OffTopic // of the Messages that were asked

@@ -25,7 +25,8 @@ type evaluationAnswer struct {
 	Queries          int `json:"queries"`
 	LeftOut          int `json:"queries_left_out"` // without relevant documents
 	UnknownQueries   int `json:"unknown_queries"`
-	UnknownDocuments int `json:"unknown_documents"` // for a CSV: rows whose documents do not exist
+	UnknownDocuments int `json:"unknown_documents"`          // for a CSV: rows whose documents do not exist
+	Unconfirmed      int `json:"rows_unconfirmed,omitempty"` // of a CSV: rows that no person has confirmed
 
 	NDCG       float64 `json:"ndcg_at_10"`
 	RecallNear float64 `json:"recall_at_10"`
@@ -107,7 +108,7 @@ func (e *evaluation) Answer(n int) evaluationAnswer {
 	s := eval.Summarise(e.Outcomes)
 	return evaluationAnswer{
 		Object: "eval", Data: e.Name, Judgments: e.Data.Judgments, Knowledge: e.Subject.Bases, Documents: e.held(), Chunks: e.Subject.Chunks,
-		Queries: s.Queries, LeftOut: e.Data.LeftOut, UnknownQueries: e.Data.UnknownQueries, UnknownDocuments: e.Data.UnknownDocuments + len(e.Unmatched),
+		Queries: s.Queries, LeftOut: e.Data.LeftOut, UnknownQueries: e.Data.UnknownQueries, UnknownDocuments: e.Data.UnknownDocuments + len(e.Unmatched), Unconfirmed: e.Left,
 		NDCG: roundedScore(s.NDCG), RecallNear: roundedScore(s.RecallNear), RecallFar: roundedScore(s.RecallFar), MRR: roundedScore(s.ReciprocalRank),
 		TopK: e.Subject.Settings.TopK, First: roundedScore(s.First), Right: roundedScore(s.Hit), Hit: roundedScore(s.Hit), Empty: s.Empty, Lost: roundedScore(s.Lost),
 		OffTopic: e.offTopic(n),
@@ -187,6 +188,9 @@ func (e *evaluation) Print(w io.Writer, n int, color bool) {
 	}
 	if data.LeftOut > 0 {
 		asked += fmt.Sprintf(" (left out for want of a relevant document: %s)", terminal.Thousands(data.LeftOut))
+	}
+	if e.Left > 0 {
+		asked += fmt.Sprintf(" (not confirmed, so not asked: %s)", terminal.Plural(e.Left, "row"))
 	}
 	p.row("asked", asked)
 	fmt.Fprintln(w)
