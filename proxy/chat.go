@@ -224,7 +224,7 @@ func (x *exchange) injectSources(a *attempt) error {
 		}
 	}
 	if x.target.Route.Answers() {
-		x.checker = newCitationStage(x.policy.Citations, a.req, &x.report, x.server.documents, x.panicked)
+		x.checker = x.newCitationStage(a.req)
 	}
 	x.askDiagnosis(a)
 	return x.send(a.body, res.Edits)

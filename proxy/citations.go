@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"sidenote/proxy/answer"
-	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval"
@@ -36,17 +35,19 @@ type citationStage struct {
 	stream bool // a stream is being checked; Tell reports the result when the stream has ended
 }
 
-// newCitationStage returns a citationStage for the answer to the chat with report r. It returns
-// nil if p does not annotate, if no sources are given, or if the answer is not text.
-func newCitationStage(p answer.Policy, req *chat.Request, r *report.Report, d CitedDocuments, panicked panics.Handler) *citationStage {
-	if !p.Annotate || !req.TextFormat || !gives(r) {
+// newCitationStage returns a citationStage for the answer to the request's chat. It returns nil if the
+// policy does not annotate and nobody counts citations, if no sources are given, or if the answer is
+// not text.
+func (x *exchange) newCitationStage(req *chat.Request) *citationStage {
+	p, r, d, panicked := x.policy.Citations, &x.report, x.server.documents, x.panicked
+	if !p.Annotate && x.draft == nil || !req.TextFormat || !gives(r) {
 		return nil
 	}
 	return &citationStage{report: r, CitationChecker: answer.NewCitations(answer.CitationOptions{
 		API:           req.API,
 		SourceByID:    func(id int) (answer.CitedSource, bool) { return given(r, id, d) },
 		SearchResults: searchResults(req, r),
-		PromptMarkers: OwnMarkers(req), Terms: d.Terms, CountOnly: r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
+		PromptMarkers: OwnMarkers(req), Terms: d.Terms, CountOnly: !p.Annotate || r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
 	})}
 }
 

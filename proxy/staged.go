@@ -67,7 +67,7 @@ func (x *exchange) fitStages(req *chat.Request, p *rewrite.Policy) (*staged.Requ
 func (x *exchange) answerInStages(req *staged.Request, a *attempt) error {
 	x.staging = &staging{body: a.body, policy: a.policy, asked: a.asked, metered: x.metered}
 	x.report.Outcome = report.Staged
-	x.checker = newCitationStage(x.policy.Citations, req.Request, &x.report, x.server.documents, x.panicked)
+	x.checker = x.newCitationStage(req.Request)
 	g := x.staging
 	g.stageRun = x.newStageRun(req, rewrite.StripEdits(req.Request, a.policy.Placement), x.report.Rewrite.Block)
 	end, over := g.Start()

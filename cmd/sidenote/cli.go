@@ -59,6 +59,7 @@ type cli struct {
 	Mode      modeCmd      `cmd:"" help:"Lower the mode of all tenants or one, for example to off: the kill switch."`
 	Reload    reloadCmd    `cmd:"" help:"Reload the configuration of a running instance."`
 	Usage     usageCmd     `cmd:"" help:"Show what tenants used of their limits, and what is left."`
+	Gaps      gapsCmd      `cmd:"" help:"Show what the knowledge bases lack in recorded questions."`
 	Key       keyCmd       `cmd:"" help:"Create, hash and list keys of tenants."`
 	Health    healthCmd    `cmd:"" help:"Check the health of a running instance."`
 	Stub      stubCmd      `cmd:"" help:"Run a fake upstream for testing."`

@@ -24,7 +24,7 @@ func WriteCandidates(w io.Writer, list []Candidate) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{questionColumn, expectedColumn, confirmedColumn, "asked", "cited"}) // Flush keeps the error
 	for _, c := range list {
-		_ = out.Write([]string{harmless(strings.TrimSpace(c.Question)), harmless(literal(c.Expected)), "", strconv.Itoa(c.Asked), strconv.Itoa(c.Cited)})
+		_ = out.Write([]string{Harmless(strings.TrimSpace(c.Question)), Harmless(literal(c.Expected)), "", strconv.Itoa(c.Asked), strconv.Itoa(c.Cited)})
 	}
 	out.Flush()
 	return out.Error()
@@ -34,15 +34,15 @@ func WriteCandidates(w io.Writer, list []Candidate) error {
 // line breaks, which OWASP's page on CSV injection names too, are not written before a cell.
 const formulas = "=+-@＝＋－＠"
 
-// harmless returns a cell that no spreadsheet calculates. An apostrophe before such a cell is doubled.
-func harmless(cell string) string {
+// Harmless returns a cell that no spreadsheet calculates. An apostrophe before such a cell is doubled.
+func Harmless(cell string) string {
 	if isQuoted(strings.TrimLeft(cell, "'")) {
 		return "'" + cell
 	}
 	return cell
 }
 
-// unquoted undoes harmless.
+// unquoted undoes Harmless.
 func unquoted(cell string) string {
 	if rest, ok := strings.CutPrefix(cell, "'"); ok && isQuoted(strings.TrimLeft(rest, "'")) {
 		return rest

@@ -3,7 +3,11 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"slices"
+	"sync"
+	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/gaps"
@@ -12,6 +16,52 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 )
+
+// gapsFresh is how long a report of gaps is shown again, as it takes seconds to make one of many
+// records.
+const gapsFresh = time.Minute
+
+// gapReports makes reports of gaps for the pages, one at a time. It implements inspector.Gaps.
+type gapReports struct {
+	engine *Engine
+	cfg    *config.Config
+
+	mu   sync.Mutex
+	made map[int]gapReport // by days
+}
+
+type gapReport struct {
+	*gaps.Report
+	at time.Time
+}
+
+// Gaps implements inspector.Gaps.
+func (g *gapReports) Gaps(ctx context.Context, days int) (*gaps.Report, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if made := g.made[days]; now.Sub(made.at) < gapsFresh {
+		return made.Report, nil
+	}
+	records, err := OpenRecords(g.cfg)
+	switch {
+	case err != nil && len(config.Records(g.cfg)) == 0:
+		return nil, nil
+	case errors.Is(err, fs.ErrNotExist): // nothing was recorded yet
+		return &gaps.Report{}, nil
+	case err != nil:
+		return nil, err
+	}
+	report, err := gaps.Find(ctx, records, record.Query{Since: now.AddDate(0, 0, -days)}, GapFinder(g.engine, g.cfg))
+	if err != nil {
+		return nil, err
+	}
+	if g.made == nil {
+		g.made = map[int]gapReport{}
+	}
+	g.made[days] = gapReport{report, now}
+	return report, nil
+}
 
 // GapFinder returns what searches the bases of a recorded question's tenant, without caches, as a
 // request under the policy of the record would.

@@ -332,7 +332,7 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 	h.Inspector = inspector.New(inspector.Data{
 		Documents: documents, Audit: e.audit,
 		Requests: e.explained, Overview: func() *explain.Overview { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: Policies{Config: cfg}, Knowledge: h.Lookup, Learnt: rw.Calibration, Modes: e.modes, Usage: h.Usage,
-		DryRun: &explain.DryRunner{Rewriter: rw, Planners: plans, Modes: e.modes},
+		DryRun: &explain.DryRunner{Rewriter: rw, Planners: plans, Modes: e.modes}, Gaps: &gapReports{engine: e, cfg: cfg},
 	}, e.sessions)
 	if e.Reloader != nil {
 		h.Reload = e.Reloader.Reload
