@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"sidenote/cache"
 	"sidenote/cache/budget"
 )
 
@@ -58,21 +57,21 @@ func (r *Recorder) Forget(knowledge string, docs []string) (done Forgotten, err 
 	all := *r.targets.Load()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t := all[name]
-		var keys *cache.Keys
-		if s := t.settings.Load(); s != nil {
-			keys = s.Keys
+		s := t.settings.Load()
+		if s == nil {
+			s = &Settings{}
 		}
 		t.ring.mu.Lock()
-		one := t.ring.forget(keys, knowledge, docs, &done)
+		one := t.ring.forget(s, knowledge, docs, &done)
 		t.ring.mu.Unlock()
 		err = errors.Join(err, one)
 	}
 	return done, err
 }
 
-// Forget is like Recorder.Forget for a process that does not record. keys are those of the policies.
-// A folder that does not exist has no records.
-func Forget(dir string, keys map[string]*cache.Keys, knowledge string, docs []string) (done Forgotten, err error) {
+// Forget is like Recorder.Forget for a process that does not record. policies are those that do. A
+// folder that does not exist has no records.
+func Forget(dir string, policies map[string]Settings, knowledge string, docs []string) (done Forgotten, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return done, err
@@ -82,20 +81,21 @@ func Forget(dir string, keys map[string]*cache.Keys, knowledge string, docs []st
 			continue
 		}
 		r := &ring{files: disk{}, dir: filepath.Join(dir, e.Name()), policy: e.Name()}
-		err = errors.Join(err, r.forget(keys[e.Name()], knowledge, docs, &done), r.close())
+		s := policies[e.Name()]
+		err = errors.Join(err, r.forget(&s, knowledge, docs, &done), r.close())
 	}
 	return done, err
 }
 
 // forget removes records from the ring and adds to done. The caller holds mu.
-func (r *ring) forget(keys *cache.Keys, knowledge string, docs []string, done *Forgotten) error {
+func (r *ring) forget(s *Settings, knowledge string, docs []string, done *Forgotten) error {
 	if err := r.open(); errors.Is(err, budget.ErrInUse) {
 		done.Unread = append(done.Unread, fmt.Sprintf("records of policy %s, which another process writes", r.policy))
 		return nil
 	} else if err != nil {
 		return err
 	}
-	n, unread, err := r.rewrite(keys, dropper(knowledge, docs))
+	n, unread, err := r.rewrite(s.Keys, s.Max, dropper(knowledge, docs))
 	done.Records += n
 	if len(unread) > 0 {
 		done.Unread = append(done.Unread, fmt.Sprintf("records of policy %s that need the key %s, which is not in its record.key", r.policy, strings.Join(unread, ", ")))

@@ -28,8 +28,8 @@ func (e *KeyError) Error() string {
 	switch {
 	case given == "":
 		return fmt.Sprintf("the records of policy %s are encrypted with the key %s, and no key is given for it; write record.key", e.Policy, ring)
-	case ring == given:
-		return fmt.Sprintf("the records of policy %s are encrypted with another key than the given one, though both are named %s", e.Policy, ring)
+	case !slices.ContainsFunc(e.Ring, func(id string) bool { return !slices.Contains(e.Given, id) }):
+		return fmt.Sprintf("the records of policy %s are encrypted with another key than the given one, though it is named %s, too", e.Policy, ring)
 	}
 	return fmt.Sprintf("the records of policy %s are encrypted with the key %s, which is not among the given ones: %s", e.Policy, ring, given)
 }

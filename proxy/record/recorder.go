@@ -364,7 +364,7 @@ func (t *target) maintain(now time.Time) (time.Duration, error) {
 		b = s.bounds()
 	}
 	was := t.ring.lock != nil
-	err := t.ring.open()
+	err := t.open(s)
 	if s == nil && errors.Is(err, budget.ErrInUse) {
 		return 0, nil // that process deletes what is too old
 	}
@@ -375,15 +375,23 @@ func (t *target) maintain(now time.Time) (time.Duration, error) {
 		err = t.ring.expire(b, now)
 	}
 	if s != nil && err == nil {
-		if err = t.ring.shrink(b.limit()); err == nil && !t.loaded {
-			t.loaded = true
-			t.ring.recent(s.Keys, func(id, tenant string) { t.of.load(id, tenant, t) })
-		}
+		err = t.ring.shrink(b.limit())
 	}
 	if err != nil || len(t.ring.segments) == 0 {
 		return 0, err
 	}
 	return max(t.ring.segments[0].expiry(b).Sub(now), time.Millisecond), nil
+}
+
+// open opens the ring and reads for which requests of earlier processes feedback is taken. The caller
+// holds the ring.
+func (t *target) open(s *Settings) error {
+	if err := t.ring.open(); err != nil || s == nil || t.loaded {
+		return err
+	}
+	t.loaded = true
+	t.ring.recent(s.Keys, func(id, tenant string) { t.of.load(id, tenant, t) })
+	return nil
 }
 
 // waits reports whether the ring failed a moment ago.
@@ -472,7 +480,7 @@ func (t *target) write(list []item) {
 func (t *target) writeTo(s *Settings, list []item, now time.Time) (written int, err error) {
 	t.ring.mu.Lock()
 	defer t.ring.mu.Unlock()
-	if err := t.ring.open(); err != nil {
+	if err := t.open(s); err != nil {
 		return 0, err
 	}
 	t.ring.lost = 0

@@ -306,14 +306,15 @@ func (r *ring) deleteOldest() error {
 }
 
 // rewrite writes the segments anew without the entries that drop chooses, and without damaged ones. It
-// returns the number of those that were chosen, and the keys of the segments that it could not read.
-func (r *ring) rewrite(keys *cache.Keys, drop func(kind byte, json []byte) bool) (dropped int, unread []string, err error) {
+// returns the number of those that were chosen, and the keys of the segments that it could not read. most
+// limits the bytes of all files meanwhile, unless it is 0.
+func (r *ring) rewrite(keys *cache.Keys, most int64, drop func(kind byte, json []byte) bool) (dropped int, unread []string, err error) {
 	if err := errors.Join(r.flush(), r.endSegment()); err != nil {
 		return 0, nil, err
 	}
 	for i := 0; i < len(r.segments); {
 		s := &r.segments[i]
-		n, opened, err := r.rewriteSegment(s, keys, drop)
+		n, opened, err := r.rewriteSegment(s, keys, most, drop)
 		if dropped += n; err != nil {
 			return dropped, unread, err
 		}
@@ -332,7 +333,7 @@ func (r *ring) rewrite(keys *cache.Keys, drop func(kind byte, json []byte) bool)
 // rewriteSegment rewrites a segment if it has an entry to drop. One without any other entries is
 // deleted, and has the size 0 then, as is one whose head is damaged. opened is false if keys lacks its
 // key.
-func (r *ring) rewriteSegment(s *segment, keys *cache.Keys, drop func(kind byte, json []byte) bool) (dropped int, opened bool, err error) {
+func (r *ring) rewriteSegment(s *segment, keys *cache.Keys, most int64, drop func(kind byte, json []byte) bool) (dropped int, opened bool, err error) {
 	data, err := readAll(r.files, r.path(s.number), s.size)
 	if err != nil {
 		return 0, false, err
@@ -358,7 +359,7 @@ func (r *ring) rewriteSegment(s *segment, keys *cache.Keys, drop func(kind byte,
 	switch {
 	case len(text) == len(data): // nothing is left out, not even an entry that was cut off
 		return 0, true, nil
-	case left == 0:
+	case left == 0, most > 0 && r.size+int64(len(text)) > most: // max was lowered, and there is no room for both
 		text = nil
 	}
 	if err := r.replace(s, text); err != nil {

@@ -49,5 +49,5 @@ func (m *manager) forgetRecords(base string, ids []string) (record.Forgotten, er
 	if m.records != nil {
 		return m.records.Forget(base, ids)
 	}
-	return record.Forget(m.cfg.RecordsFolder(), config.RecordKeys(m.cfg), base, ids)
+	return record.Forget(m.cfg.RecordsFolder(), config.Records(m.cfg), base, ids)
 }
