@@ -73,8 +73,8 @@ func (r *Recorder) Forget(knowledge string, docs []string) (done Forgotten, err 
 // folder that does not exist has no records.
 func Forget(dir string, policies map[string]Settings, knowledge string, docs []string) (done Forgotten, err error) {
 	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return done, err
+	if errors.Is(err, fs.ErrNotExist) {
+		return done, nil
 	}
 	for _, e := range entries {
 		if !e.IsDir() {

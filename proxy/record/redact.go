@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -35,15 +36,30 @@ type Redactor struct {
 
 // Text returns a text without personal data.
 func (r *Redactor) Text(text string) string {
-	text = r.name(text)
+	text = r.words(text)
 	if r.Numbers {
-		text = withoutNumbers(text)
+		text = withoutNumbers(text, nil)
 	}
 	return text
 }
 
-// name is Text for names of models, whose numbers stay.
+// name is Text for names, such as those of models, whose dates stay.
 func (r *Redactor) name(text string) string {
+	text = r.words(text)
+	if r.Numbers {
+		text = withoutNumbers(text, isDate)
+	}
+	return text
+}
+
+// isDate reports whether a number is a day of this century, as in gpt-4o-2024-08-06.
+func isDate(number string) bool {
+	_, err := time.Parse("20060102", strings.ReplaceAll(number, "-", ""))
+	return err == nil && strings.HasPrefix(number, "20")
+}
+
+// words redacts all but numbers.
+func (r *Redactor) words(text string) string {
 	text = secrets.Mask(text)
 	for _, p := range r.Patterns {
 		text = p.ReplaceAllLiteralString(text, aRedacted)
@@ -135,8 +151,8 @@ const (
 	maxGroup   = 4 // letters in a group of an IBAN
 )
 
-// withoutNumbers replaces the long numbers in a text.
-func withoutNumbers(text string) string {
+// withoutNumbers replaces the long numbers in a text, except those that stay.
+func withoutNumbers(text string, stays func(number string) bool) string {
 	var out strings.Builder
 	written := 0
 	for i := 0; i < len(text); {
@@ -153,7 +169,7 @@ func withoutNumbers(text string) string {
 			from = i - 2
 		}
 		end, digits := numberAt(text[i:], iban)
-		if digits >= minDigits {
+		if digits >= minDigits && (stays == nil || !stays(text[i:i+end])) {
 			out.WriteString(text[written:from])
 			out.WriteString(aNumber)
 			written = i + end
