@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"sidenote/proxy/answer"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/record"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval"
@@ -39,16 +41,63 @@ type citationStage struct {
 // policy does not annotate and nobody counts citations, if no sources are given, or if the answer is
 // not text.
 func (x *exchange) newCitationStage(req *chat.Request) *citationStage {
-	p, r, d, panicked := x.policy.Citations, &x.report, x.server.documents, x.panicked
-	if !p.Annotate && x.draft == nil || !req.TextFormat || !gives(r) {
+	p, r := x.policy.Citations, &x.report
+	if !p.Annotate && !x.countsRounds() || !req.TextFormat || !gives(r) {
 		return nil
 	}
-	return &citationStage{report: r, CitationChecker: answer.NewCitations(answer.CitationOptions{
+	o := citationOptions(req, r, x.server.documents, x.panicked)
+	o.CountOnly, o.RemoveUnknown = !p.Annotate || r.Expose == report.ExposeNone, p.RemoveUnknown
+	return &citationStage{report: r, CitationChecker: answer.NewCitations(o)}
+}
+
+// countsRounds reports whether the citations of an answer in rounds or stages are counted for a
+// record. Those of other answers are counted in the background, see countCitations.
+func (x *exchange) countsRounds() bool {
+	return x.draft != nil && (x.tools != nil || x.staging != nil)
+}
+
+// citationOptions returns the options for the answer to a request with report r.
+func citationOptions(req *chat.Request, r *report.Report, d CitedDocuments, panicked panics.Handler) answer.CitationOptions {
+	return answer.CitationOptions{
 		API:           req.API,
 		SourceByID:    func(id int) (answer.CitedSource, bool) { return given(r, id, d) },
 		SearchResults: searchResults(req, r),
-		PromptMarkers: OwnMarkers(req), Terms: d.Terms, CountOnly: !p.Annotate || r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
-	})}
+		PromptMarkers: OwnMarkers(req), Terms: d.Terms, Panicked: panicked,
+	}
+}
+
+// collectAnswer collects an answer for countCitations, if its request is recorded and nothing else
+// counts its citations.
+func (x *exchange) collectAnswer(ans *transport.Answer) {
+	if x.draft != nil && x.checker == nil && !x.countsRounds() && x.reader != nil && gives(&x.report) {
+		x.draft.Answers(string(ans.Header("Content-Encoding")), isStream(ans))
+	}
+}
+
+// countCitations counts the citations of a recorded answer, in the background. It is a
+// record.CountFunc.
+func (s *Server) countCitations(r *report.Report, req *chat.Request, a *record.Answer) {
+	if !req.TextFormat {
+		return
+	}
+	body := a.Body
+	if !answer.PlainCoding(a.Coding) {
+		var err error
+		if body, err = answer.DecodeText(a.Coding, body, answer.MaxCitedJSON, func(int) bool { return true }); err != nil {
+			return
+		}
+	}
+	o := citationOptions(req, r, s.documents, s.panicked)
+	o.CountOnly = true
+	c := &citationStage{report: r, CitationChecker: answer.NewCitations(o)}
+	if a.Stream {
+		w := c.Filter(io.Discard)
+		_, _ = w.Write(body) // io.Discard takes everything
+		_ = w.Close()
+	} else {
+		c.JSON(body)
+	}
+	c.tell()
 }
 
 // searchResults returns the function that says which search results of a request are sources.

@@ -168,6 +168,7 @@ func (x *exchange) forward(r transport.Call) error {
 		return nil
 	}
 	x.readAlong(answer)
+	x.collectAnswer(answer)
 	x.watchCache()
 	x.keepGiven(answer.Status())
 	if x.sampled && x.reader != nil {

@@ -113,6 +113,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
+	s.recorder.CountCitations(s.countCitations)
 	s.setup.Store(first)
 	metrics.WatchCaches(s.PromptCaches)
 	s.base, s.stop = context.WithCancel(context.Background())

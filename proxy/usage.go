@@ -54,6 +54,7 @@ func (a *account) tap(piece []byte) {
 	if a.text != nil {
 		a.tapText(piece)
 	}
+	a.draft.Piece(piece)
 	if a.chain != nil {
 		a.keepChain(piece)
 	}

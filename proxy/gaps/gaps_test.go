@@ -44,7 +44,9 @@ func of[T any](v T) *T { return &v }
 // nobody knows what the answer cites.
 func TestKindOfGap(t *testing.T) {
 	given := []record.Source{{ID: 1}, {ID: 2}}
-	cited := func(support float64) []record.Source { return []record.Source{{ID: 1, Cited: 2, Support: of(support)}, {ID: 2}} }
+	cited := func(support float64) []record.Source {
+		return []record.Source{{ID: 1, Cited: 2, Support: of(support)}, {ID: 2}}
+	}
 	for _, c := range []struct {
 		r    record.Record
 		want gaps.Kind

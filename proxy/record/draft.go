@@ -44,6 +44,8 @@ type Draft struct {
 	question string   // if body does not tell it
 	earlier  []string // likewise, last message first
 
+	answer Answer // whose citations are counted in the background; zero for none
+
 	experiment, arm string
 }
 
@@ -79,6 +81,44 @@ func texts(req *chat.Request) (question string, earlier []string) {
 	return question, earlier
 }
 
+// An Answer is the answer of an upstream, as received.
+type Answer struct {
+	Coding string // its Content-Encoding
+	Stream bool
+	Body   []byte
+	kept   bool
+}
+
+// Answers begins to collect the answer, so that its citations are counted in the background. It is
+// not called for an answer whose citations are counted while it is relayed.
+func (d *Draft) Answers(coding string, stream bool) {
+	if d != nil {
+		d.answer = Answer{coding, stream, d.answer.Body[:0], true}
+	}
+}
+
+// Piece adds a piece to the answer. A longer one than maxCopied is not looked at.
+func (d *Draft) Piece(piece []byte) {
+	if d == nil || !d.answer.kept {
+		return
+	}
+	if len(d.answer.Body)+len(piece) > maxCopied || !d.to.of.grow(d, int64(len(piece))) {
+		d.answer.kept = false
+		return
+	}
+	d.answer.Body = append(d.answer.Body, piece...)
+}
+
+// A CountFunc counts the citations of an answer to a parsed request, and notes them in the report.
+type CountFunc func(r *report.Report, req *chat.Request, a *Answer)
+
+// count counts the citations of the answer.
+func (d *Draft) count(req *chat.Request) {
+	if count := d.to.of.citations.Load(); count != nil && d.answer.kept && len(d.answer.Body) > 0 {
+		(*count)(&d.report, req, &d.answer)
+	}
+}
+
 // Experiment notes that the request is a part of an experiment.
 func (d *Draft) Experiment(name, arm string) {
 	if d != nil {
@@ -105,16 +145,22 @@ func (d *Draft) Discard() {
 
 // reset clears the draft for another request.
 func (d *Draft) reset() {
-	body := d.body[:0]
-	if cap(body) > maxDraftBuffer {
-		body = nil
-	}
+	body, said := reused(d.body), reused(d.answer.Body)
 	*d = Draft{}
-	d.body = body
+	d.body, d.answer.Body = body, said
+}
+
+// reused returns an empty buffer in the memory of another, unless that is large.
+func reused(buffer []byte) []byte {
+	if cap(buffer) > maxDraftBuffer {
+		return nil
+	}
+	return buffer[:0]
 }
 
 // record returns the record of the draft. parser is only used meanwhile.
 func (d *Draft) record(parser *chat.Parser, s *Settings) *Record {
+	d.read(parser)
 	r := &d.report
 	of := &Record{
 		ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, Hash: r.PolicyHash, API: r.API(), Row: r.Model(), Mode: r.Mode, Stream: r.Stream,
@@ -129,20 +175,30 @@ func (d *Draft) record(parser *chat.Parser, s *Settings) *Record {
 	for _, b := range r.Rewrite.Retrieval.Bases {
 		of.Bases = append(of.Bases, Base{b.Knowledge, b.Generation})
 	}
-	d.addTexts(of, parser, s)
+	d.addTexts(of, s)
 	d.addSources(of, s)
 	return of
 }
 
-// addTexts adds the redacted texts of the request.
-func (d *Draft) addTexts(of *Record, parser *chat.Parser, s *Settings) {
-	question, earlier := d.question, d.earlier
-	if question == "" && earlier == nil && d.whole {
-		if req, err := parser.Parse(d.api, d.body); err == nil {
-			question, earlier = texts(req)
-		}
-		parser.Reset()
+// read reads the texts of the request, if Ask did not, and the citations of its answer.
+func (d *Draft) read(parser *chat.Parser) {
+	if !d.whole {
+		return
 	}
+	defer parser.Reset()
+	req, err := parser.Parse(d.api, d.body)
+	if err != nil {
+		return
+	}
+	if d.question == "" && d.earlier == nil {
+		d.question, d.earlier = texts(req)
+	}
+	d.count(req)
+}
+
+// addTexts adds the redacted texts of the request.
+func (d *Draft) addTexts(of *Record, s *Settings) {
+	question, earlier := d.question, d.earlier
 	held := d.asked.Earlier
 	if question == "" && len(held) > 0 { // a round of a tool loop whose question the upstream holds
 		question, held = held[0], held[1:]

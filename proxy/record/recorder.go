@@ -70,8 +70,10 @@ type Recorder struct {
 	drafts  sync.Pool
 	bytes   atomic.Int64 // of all drafts
 	known   recent
-	slow    atomic.Bool  // requests are being dropped
-	dropped atomic.Int64 // when the last one was, Unix nanoseconds
+	// citations counts the citations of answers; nil: nobody does.
+	citations atomic.Pointer[CountFunc]
+	slow      atomic.Bool  // requests are being dropped
+	dropped   atomic.Int64 // when the last one was, Unix nanoseconds
 
 	wake    chan struct{}
 	closing chan struct{}
@@ -115,6 +117,13 @@ func New(dir string, o Options) *Recorder {
 	r.targets.Store(&map[string]*target{})
 	panics.Go(o.Panicked, r.run, func() { close(r.done) })
 	return r
+}
+
+// CountCitations sets how the citations of answers are counted.
+func (r *Recorder) CountCitations(count CountFunc) {
+	if r != nil {
+		r.citations.Store(&count)
+	}
 }
 
 // Configure sets what is recorded, by policy. Records of other policies stay until they are too old.
