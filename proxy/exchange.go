@@ -422,10 +422,10 @@ func (a *account) record() {
 	a.report.AddRounds(&a.before)
 	a.tellGuard()
 	a.keepAnswer()
-	a.server.records.Record(&a.report)
 	draft := a.draft
 	a.draft = nil
 	draft.Finish(&a.report)
+	a.server.records.Record(&a.report)
 }
 
 // dropDraft drops what was to be recorded, if record did not come to it.

@@ -238,3 +238,45 @@ func TestRecordsStages(t *testing.T) {
 		t.Errorf("%+v", of)
 	}
 }
+
+// The citations of an answer are recorded under a policy that does not annotate, whatever form the
+// answer has, and the answer does not change; those of an answer that is cut off or too long are
+// unknown.
+func TestRecordsCitations(t *testing.T) {
+	const (
+		whole  = `{"choices":[{"message":{"content":"canary of nobody [1] and [7]"}}]}`
+		stream = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"canary of nobody [1]\"}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" and [7]\"}}]}\n\ndata: [DONE]\n\n"
+	)
+	long := strings.Replace(whole, "canary", strings.Repeat("canary ", 64<<10), 1)
+	for name, c := range map[string]struct {
+		head, body string
+		unknown    bool
+	}{
+		"JSON":       {head: okJSON, body: whole},
+		"a stream":   {head: "200 OK\r\nContent-Type: text/event-stream", body: stream},
+		"compressed": {head: okJSON + "\r\nContent-Encoding: gzip", body: gzipped(t, whole)},
+		"too long":   {head: okJSON, body: long, unknown: true},
+		"no gzip":    {head: okJSON + "\r\nContent-Encoding: gzip", body: whole, unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTape(t, nil)
+			g := openIn(t, newUpstream(t, answering(c.head, c.body)), func(cfg *proxy.Config) {
+				cfg.Recorder, cfg.Documents = p.Recorder, proxy.CitedDocuments{Terms: strings.Fields}
+			})
+			resp := g.raw(t, chatRequest(chatBody))
+			if text, err := io.ReadAll(resp.Body); err != nil || string(text) != c.body {
+				t.Errorf("got %d bytes, %v", len(text), err)
+			}
+			if r := g.reports.next(t); r.Citations != nil {
+				t.Errorf("reported %+v", r.Citations)
+			}
+			of := p.all(t)[0]
+			if of.Checked == c.unknown || of.Cites() == c.unknown {
+				t.Fatalf("recorded %+v", of)
+			}
+			if s := of.Sources[0]; !c.unknown && (of.Unknown != 1 || s.Cited != 1 || s.Support == nil || *s.Support < .4) {
+				t.Errorf("recorded %d unknown, %+v", of.Unknown, s)
+			}
+		})
+	}
+}
