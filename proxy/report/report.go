@@ -140,9 +140,21 @@ type Report struct {
 
 	Budget Budget // what was reserved and charged; without limits, what was used
 
+	Experiment Experiment // of which the request is a part; zero if of none
+
 	Overhead time.Duration // from request read (for a chat, with its body) to request handed to the upstream; 0 if it was not
 	TTFB     time.Duration // from Time to the head of the answer
 	Total    time.Duration // from Time to the end of the answer
+}
+
+// An Experiment says how a request takes part in a comparison of two policies.
+type Experiment struct {
+	Name     string
+	Arm      string // "a" or "b"
+	Unit     uint64 // hash of the conversation, tenant or user that was assigned to the arm as a whole
+	Counted  bool   // its outcomes count
+	FollowUp bool   // there is an earlier question
+	Repeats  bool   // the question repeats the one before
 }
 
 // A Budget says what a request took of its tenant's budget.
