@@ -35,6 +35,7 @@ const (
 	Outputs    Kind = "outputs"    // answers of stages before the last one
 	Links      Kind = "links"      // what later turns of a conversation need that an upstream holds
 	Given      Kind = "given"      // sources of one turn, which later ones repeat
+	Units      Kind = "units"      // of which unit of an experiment a turn is
 
 	Calibration Kind = "calibration" // token calibration of an upstream's model; no search results
 )

@@ -549,7 +549,7 @@ func (x *exchange) fitAnswer(prompt int64) {
 // plainStreams asks for an uncompressed answer if the answer is to be edited, or its id is to be
 // known at once.
 func (x *exchange) plainStreams(lines []transport.Header) []transport.Header {
-	if x.tools == nil && x.checker == nil && (x.chain == nil || x.attempt.policy.Mode == rewrite.Shadow) && (x.metered == nil || !x.metered.HidesUsage()) {
+	if x.tools == nil && x.checker == nil && (x.chain == nil || x.attempt.policy.Mode == rewrite.Shadow && !x.chain.assigned) && (x.metered == nil || !x.metered.HidesUsage()) {
 		return lines
 	}
 	return append(slices.Clip(lines), transport.Header{Name: fasthttp.HeaderAcceptEncoding, Value: "identity"})

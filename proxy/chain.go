@@ -7,6 +7,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/proxy/answer"
+	"sidenote/proxy/experiment"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/route"
 	"sidenote/retrieval/followup"
@@ -28,25 +29,32 @@ type Chains interface {
 
 // A chainTurn is a turn of a conversation that the upstream holds, until its response has an id.
 type chainTurn struct {
-	store        Chains
+	store        Chains // nil: the turn is kept for an experiment only
 	access       string
 	conversation string // "" in a chain of responses
 	link         cache.Link
 	id           answer.ResponseID
 	kept         bool // under the id of the first response
+
+	assigned bool           // to an arm of an experiment, which later turns find by the response
+	unit     experiment.Key // as a part of which; 0 if that is not known
 }
 
 // followChain looks up the turns before a request that continues a response or a conversation, and
 // prepares to keep this one.
 func (x *exchange) followChain(a *attempt) {
 	req, store := a.req, x.setup.chains
-	if store == nil || req.API != chat.Responses || a.policy.Mode == rewrite.Off {
+	if a.policy.Mode == rewrite.Off {
+		store = nil
+	}
+	assigned, unit := x.assignedChain()
+	if store == nil && !assigned || req.API != chat.Responses {
 		return
 	}
 	h, q := &req.History, a.policy.Query(model.Model{})
 	access := toolcalls.TurnOwnerOf(&q).Access
 	var before cache.Link
-	if h.Continued() {
+	if store != nil && h.Continued() {
 		before, _ = store.Find(x.life, x.policy.Tenant, access, h.Previous+h.Conversation) // one is empty
 		a.asked.Earlier, a.asked.Given = before.Questions, before.Given
 		x.continued = continueRounds(req, &before)
@@ -63,7 +71,7 @@ func (x *exchange) followChain(a *attempt) {
 		link.Questions = append(link.Questions, before.Questions...)
 		link.Questions = link.Questions[:min(len(link.Questions), followup.MaxTurns+1)]
 	}
-	x.chain = &chainTurn{store: store, access: access, conversation: h.Conversation, link: link, id: answer.ResponseID{Stream: req.Stream}}
+	x.chain = &chainTurn{store: store, access: access, conversation: h.Conversation, link: link, id: answer.ResponseID{Stream: req.Stream}, assigned: assigned, unit: unit}
 }
 
 // continueRounds returns the edits for a request that continues a turn whose tool calls were
@@ -111,7 +119,11 @@ func (a *account) beginStage(last bool) {
 
 // keepLink keeps this turn under its conversation or, without one, under the id of its response.
 func (a *account) keepLink(id string, l *cache.Link) {
-	if c := a.chain; c.conversation+id != "" {
+	c := a.chain
+	if c.assigned && c.conversation == "" && id != "" {
+		a.server.experiments.Conversations.Remember(a.server.base, a.report.Tenant, c.unit, responseKey(a.report.Tenant, id))
+	}
+	if c.store != nil && c.conversation+id != "" {
 		c.store.Keep(a.server.base, a.report.Tenant, c.access, cmp.Or(c.conversation, id), *l)
 	}
 }

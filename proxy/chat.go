@@ -72,6 +72,9 @@ func (x *exchange) serveChat() error {
 		if asked, err = tenant.ReadHeaderOptions(&x.ctx.Request.Header, true); err != nil {
 			return err
 		}
+		if err = x.readFeedbackHeader(); err != nil {
+			return err
+		}
 	}
 	body, reason, err := x.readBody()
 	if err != nil {
@@ -115,6 +118,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		if err := x.chooseOverride(req); err != nil {
 			return err
 		}
+		x.joinExperiment(req, &asked)
 	}
 	a := &x.attempt
 	a.body, a.req, a.asked = body, req, asked
@@ -154,6 +158,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	}
 	x.useHelpers(&a.policy, a.req)
 	x.followChain(a)
+	x.noteFollowUp(a)
 	x.beginRecord(a, received)
 
 	if a.policy.Mode == rewrite.Off || a.policy.Mode == rewrite.Shadow {

@@ -42,7 +42,7 @@ type citationStage struct {
 // not text.
 func (x *exchange) newCitationStage(req *chat.Request) *citationStage {
 	p, r := x.policy.Citations, &x.report
-	if !p.Annotate && !x.countsRounds() || !req.TextFormat || !gives(r) {
+	if !p.Annotate && !r.Experiment.Counted && !x.countsRounds() || !req.TextFormat || !gives(r) {
 		return nil
 	}
 	o := citationOptions(req, r, x.server.documents, x.panicked)

@@ -119,6 +119,9 @@ func (x *exchange) serve() error {
 	if err := x.identify(); err != nil {
 		return err
 	}
+	if x.isFeedback() {
+		return x.takeFeedback()
+	}
 	if !x.target.Route.Rewritten() || x.signed() {
 		return x.relay()
 	}

@@ -74,6 +74,9 @@ func (x *exchange) identify() error {
 	}
 	x.report.By, x.report.Key = caller.By, caller.Key
 	x.usePolicy(caller.Policy)
+	if x.isFeedback() {
+		return nil
+	}
 	if x.upstream.replace != nil || x.policy.Models != nil || x.policy.Budget.Limited() {
 		if err := x.checkRoute(x.ctx.Method(), x.policy.Routes); err != nil || x.policy.Models == nil {
 			return err

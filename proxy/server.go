@@ -22,6 +22,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
 	"sidenote/proxy/cacheguard"
+	"sidenote/proxy/experiment"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/record"
 	"sidenote/proxy/report"
@@ -57,6 +58,8 @@ type Server struct {
 	bodies      BodyKeeper
 	recorder    *record.Recorder // nil: no requests are recorded
 	documents   CitedDocuments
+	experiments *experiment.Store // nil: none
+	raters      []FeedbackTaker
 	log         *slog.Logger
 	concurrency int64
 	timeouts    Timeouts
@@ -96,6 +99,8 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 		bodies:      cfg.Bodies,
 		recorder:    cfg.Recorder,
 		documents:   cfg.Documents,
+		experiments: cfg.Experiments,
+		raters:      cfg.Feedback,
 		log:         log,
 		concurrency: int64(cfg.Concurrency),
 		timeouts:    cfg.Timeouts,
@@ -114,6 +119,10 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 		return nil, err
 	}
 	s.recorder.CountCitations(s.countCitations)
+	if s.experiments != nil {
+		s.records = append(s.records.(report.Recorders), s.experiments)
+		s.raters = append([]FeedbackTaker{s.experiments}, s.raters...)
+	}
 	s.setup.Store(first)
 	metrics.WatchCaches(s.PromptCaches)
 	s.base, s.stop = context.WithCancel(context.Background())
@@ -227,17 +236,19 @@ type Config struct {
 	Connections int                  // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
 	Addresses   *transport.Addresses // counts connections by address; may be nil
 	Timeouts    Timeouts
-	Switch      *tenant.Switch   // may lower the modes of policies; may be nil
-	Budgets     *budget.Meter    // counts the usage of tenants; nil if nothing is limited
-	Bodies      BodyKeeper       // gets the bodies of chats; may be nil
-	Recorder    *record.Recorder // records chats; may be nil
-	Documents   CitedDocuments   // looks up cited documents
-	Planners    *Planners        // plan searches if policies ask for it; nil: no planning
-	Outputs     StageOutputs     // caches the outputs of stages if policies ask for it; nil: no cache
-	Chains      Chains           // remembers conversations that upstreams hold; nil: nothing is remembered
-	Given       GivenSources     // remembers the sources of turns if policies repeat them; nil: nothing is remembered
-	Tools       *RoundsKit       // runs tool calls of models if policies offer tools; nil: no tools
-	Tracing     *Tracing         // makes spans; nil: no spans
+	Switch      *tenant.Switch    // may lower the modes of policies; may be nil
+	Budgets     *budget.Meter     // counts the usage of tenants; nil if nothing is limited
+	Recorder    *record.Recorder  // records chats; may be nil
+	Bodies      BodyKeeper        // gets the bodies of chats; may be nil
+	Documents   CitedDocuments    // looks up cited documents
+	Planners    *Planners         // plan searches if policies ask for it; nil: no planning
+	Outputs     StageOutputs      // caches the outputs of stages if policies ask for it; nil: no cache
+	Chains      Chains            // remembers conversations that upstreams hold; nil: nothing is remembered
+	Given       GivenSources      // remembers the sources of turns if policies repeat them; nil: nothing is remembered
+	Tools       *RoundsKit        // runs tool calls of models if policies offer tools; nil: no tools
+	Tracing     *Tracing          // makes spans; nil: no spans
+	Experiments *experiment.Store // of policies; nil: all requests get policy A
+	Feedback    []FeedbackTaker   // get applications' scores of answers
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }
@@ -371,14 +382,24 @@ func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup,
 			return nil, fmt.Errorf("tenant %q: upstream %q is not configured", tenant, p.Upstream)
 		}
 		next.serving[p.Upstream] = true
-		for _, s := range p.Stages.Stages {
-			if s.Upstream != "" && next.upstreams[s.Upstream] == nil {
-				return nil, fmt.Errorf("tenant %q: upstream %q of stage %q is not configured", tenant, s.Upstream, s.Name)
-			}
-			next.serving[cmp.Or(s.Upstream, p.Upstream)] = true
+		if err := next.serveStages(tenant, p); err != nil {
+			return nil, err
 		}
 	}
 	return next, checkBudgets(next.tenants.Policies(), s.budgets)
+}
+
+// serveStages notes which upstreams the stages of a tenant's policies use.
+func (s *setup) serveStages(tenant string, p *tenant.Policy) error {
+	for one := range p.All {
+		for _, stage := range one.Stages.Stages {
+			if stage.Upstream != "" && s.upstreams[stage.Upstream] == nil {
+				return fmt.Errorf("tenant %q: upstream %q of stage %q is not configured", tenant, stage.Upstream, stage.Name)
+			}
+			s.serving[cmp.Or(stage.Upstream, one.Upstream)] = true
+		}
+	}
+	return nil
 }
 
 func (s *Server) newBackend(name string, u Upstream, t Timeouts, before *backend) (*backend, error) {

@@ -27,6 +27,9 @@ func printTenant(w io.Writer, cfg *config.Config, name config.Name) {
 	for i, o := range p.Overrides {
 		fmt.Fprintf(w, "# overrides[%d], hash %s\n", i, o.Policy.Hash)
 	}
+	if e := p.Experiment; e != nil {
+		fmt.Fprintf(w, "# experiment %s: %g%% of requests, by %s, get policy %s, hash %s\n", e.Name, 100*e.Share, e.Unit, e.PolicyB, e.B.Hash)
+	}
 	fmt.Fprintf(w, "# upstream %s\n%s", upstreamText(cfg, p.Upstream), config.OriginYAML(config.PolicyOrigins(cfg, name)))
 }
 
@@ -149,6 +152,9 @@ func printTenantSummary(w io.Writer, cfg *config.Config, name config.Name) {
 		fmt.Fprintf(w, "           only documents of %s\n", f)
 	}
 	printHelpers(w, p)
+	if e := p.Experiment; e != nil {
+		fmt.Fprintf(w, "           experiment %s: %g%% of requests, by %s, get policy %s\n", e.Name, 100*e.Share, e.Unit, e.PolicyB)
+	}
 	if n := len(p.Overrides); n > 0 {
 		fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", terminal.Plural(n, "override"), name)
 	}

@@ -41,31 +41,32 @@ func (a *app) panicked(value any, stack []byte) {
 }
 
 type cli struct {
-	Serve     serveCmd     `cmd:"" help:"Relay requests and add sources to chats."`
-	Demo      demoCmd      `cmd:"" help:"Try everything on this machine, without key or network."`
-	Ask       askCmd       `cmd:"" help:"Ask a question and stream the answer."`
-	Ingest    ingestCmd    `cmd:"" help:"Read folders of documents into the state folder."`
-	Knowledge knowledgeCmd `cmd:"" help:"List, create, fill and delete knowledge bases."`
-	State     stateCmd     `cmd:"" help:"Back up the state folder, and restore it."`
-	Search    searchCmd    `cmd:"" help:"Search knowledge bases as a request would."`
-	Tool      toolCmd      `cmd:"" help:"Run a tool that models have, such as recall."`
-	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve these tools to a client of the Model Context Protocol, on stdin and stdout."`
-	Explain   explainCmd   `cmd:"" help:"Show what a recent request was given, and why."`
-	Report    reportCmd    `cmd:"" help:"Summarize a request log."`
-	Rewrite   rewriteCmd   `cmd:"" help:"Dry run: print what a request would become."`
-	Context   contextCmd   `cmd:"" help:"Build messages from an agent's typed chunks."`
-	Eval      evalCmd      `cmd:"" help:"Measure how well questions with known answers are answered."`
-	Check     checkCmd     `cmd:"" help:"Check a configuration, or print a tenant's policy."`
-	Mode      modeCmd      `cmd:"" help:"Lower the mode of all tenants or one, for example to off: the kill switch."`
-	Reload    reloadCmd    `cmd:"" help:"Reload the configuration of a running instance."`
-	Usage     usageCmd     `cmd:"" help:"Show what tenants used of their limits, and what is left."`
-	Gaps      gapsCmd      `cmd:"" help:"Show what the knowledge bases lack in recorded questions."`
-	Key       keyCmd       `cmd:"" help:"Create, hash and list keys of tenants."`
-	Health    healthCmd    `cmd:"" help:"Check the health of a running instance."`
-	Stub      stubCmd      `cmd:"" help:"Run a fake upstream for testing."`
-	Stages    stagesCmd    `cmd:"" help:"List and print the presets of answers in stages."`
-	Models    modelsCmd    `cmd:"" help:"Show how tokens of models are counted."`
-	Version   versionCmd   `cmd:"" help:"Show version, commit and encodings."`
+	Serve      serveCmd      `cmd:"" help:"Relay requests and add sources to chats."`
+	Demo       demoCmd       `cmd:"" help:"Try everything on this machine, without key or network."`
+	Ask        askCmd        `cmd:"" help:"Ask a question and stream the answer."`
+	Ingest     ingestCmd     `cmd:"" help:"Read folders of documents into the state folder."`
+	Knowledge  knowledgeCmd  `cmd:"" help:"List, create, fill and delete knowledge bases."`
+	State      stateCmd      `cmd:"" help:"Back up the state folder, and restore it."`
+	Search     searchCmd     `cmd:"" help:"Search knowledge bases as a request would."`
+	Tool       toolCmd       `cmd:"" help:"Run a tool that models have, such as recall."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve these tools to a client of the Model Context Protocol, on stdin and stdout."`
+	Explain    explainCmd    `cmd:"" help:"Show what a recent request was given, and why."`
+	Report     reportCmd     `cmd:"" help:"Summarize a request log."`
+	Rewrite    rewriteCmd    `cmd:"" help:"Dry run: print what a request would become."`
+	Context    contextCmd    `cmd:"" help:"Build messages from an agent's typed chunks."`
+	Eval       evalCmd       `cmd:"" help:"Measure how well questions with known answers are answered."`
+	Check      checkCmd      `cmd:"" help:"Check a configuration, or print a tenant's policy."`
+	Mode       modeCmd       `cmd:"" help:"Lower the mode of all tenants or one, for example to off: the kill switch."`
+	Reload     reloadCmd     `cmd:"" help:"Reload the configuration of a running instance."`
+	Usage      usageCmd      `cmd:"" help:"Show what tenants used of their limits, and what is left."`
+	Experiment experimentCmd `cmd:"" help:"Show the outcomes of experiments with policies."`
+	Gaps       gapsCmd       `cmd:"" help:"Show what the knowledge bases lack in recorded questions."`
+	Key        keyCmd        `cmd:"" help:"Create, hash and list keys of tenants."`
+	Health     healthCmd     `cmd:"" help:"Check the health of a running instance."`
+	Stub       stubCmd       `cmd:"" help:"Run a fake upstream for testing."`
+	Stages     stagesCmd     `cmd:"" help:"List and print the presets of answers in stages."`
+	Models     modelsCmd     `cmd:"" help:"Show how tokens of models are counted."`
+	Version    versionCmd    `cmd:"" help:"Show version, commit and encodings."`
 
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
 	Man        manCmd        `cmd:"" help:"Print or write the man pages."`

@@ -19,6 +19,7 @@ import (
 	"sidenote/cache/usage"
 	"sidenote/proxy"
 	"sidenote/proxy/audit"
+	"sidenote/proxy/experiment"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -37,23 +38,24 @@ const (
 // A Handler answers requests on the admin port. Its fields must not change once it is in use.
 type Handler struct {
 	Telemetry
-	Rewriter  *rewrite.Rewriter
-	Assembler *rewrite.Assembler // builds messages from typed chunks; nil disables that endpoint
-	Planners  *proxy.Planners    // for dry runs; nil disables planning
-	Tenants   *tenant.Directory
-	Lookup    *explain.Knowledge // searches and reads
-	Library   Library            // content for the vector-store endpoints; nil disables them
-	Manager   Manager            // manages bases; nil disables those endpoints
-	Explain   *explain.Ring      // the last requests; nil if none are kept
-	Overview  *explain.Recorder  // counts of the last hour; nil disables that endpoint
-	Tools     *tools.Box         // runs tools; nil disables those endpoints
-	Usage     budget.Reporter    // usage of tenants; nil disables that endpoint
-	Months    usage.Reader       // usage of tenants by month; nil: it is not told
-	Modes     *tenant.Switch     // lowers the modes of tenants; nil disables that endpoint
-	Reload    Reload             // reloads the configuration; nil disables that endpoint
-	Inspector Inspector          // pages for people; nil disables them
-	Audit     *audit.Log         // gets what is changed and refused; may be nil
-	Hosts     []string           // names by which this port may be called, besides localhost and addresses
+	Rewriter    *rewrite.Rewriter
+	Assembler   *rewrite.Assembler // builds messages from typed chunks; nil disables that endpoint
+	Planners    *proxy.Planners    // for dry runs; nil disables planning
+	Tenants     *tenant.Directory
+	Lookup      *explain.Knowledge // searches and reads
+	Library     Library            // content for the vector-store endpoints; nil disables them
+	Manager     Manager            // manages bases; nil disables those endpoints
+	Explain     *explain.Ring      // the last requests; nil if none are kept
+	Overview    *explain.Recorder  // counts of the last hour; nil disables that endpoint
+	Tools       *tools.Box         // runs tools; nil disables those endpoints
+	Usage       budget.Reporter    // usage of tenants; nil disables that endpoint
+	Months      usage.Reader       // usage of tenants by month; nil: it is not told
+	Experiments *experiment.Store  // comparisons of policies; nil disables those endpoints
+	Modes       *tenant.Switch     // lowers the modes of tenants; nil disables that endpoint
+	Reload      Reload             // reloads the configuration; nil disables that endpoint
+	Inspector   Inspector          // pages for people; nil disables them
+	Audit       *audit.Log         // gets what is changed and refused; may be nil
+	Hosts       []string           // names by which this port may be called, besides localhost and addresses
 
 	// Callers send tokens as bearer tokens. Without Token, ReadToken and Tokens, reads need none.
 	Token     proxy.Secret // for everything; probes need none
@@ -144,6 +146,11 @@ func (r request) fixed(method, path string) (endpoint, bool) {
 	}[path]; ok {
 		e.path = path
 		return e, true
+	}
+	if r.Experiments != nil {
+		if e, ok := (experiments{r.Experiments}).endpoint(path); ok {
+			return e, ok
+		}
 	}
 	id, explained := strings.CutPrefix(path, ExplainPath)
 	switch {

@@ -60,6 +60,8 @@ func routes() []route {
 		{"GET", UsagePath, needInspect},
 		{"GET", tenantsPath + "{tenant}" + usageSuffix, needInspect},
 		{"GET", "/v1/calibration", needInspect},
+		{"GET", ExperimentsPath, needInspect},
+		{"GET", ExperimentsPath + "/{name}", needInspect},
 		{"GET", ModePath, needInspect},
 		{"POST", "/v1/rewrite", needInspect},
 		{"POST", "/v1/context", needInspect},

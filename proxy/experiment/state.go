@@ -182,15 +182,15 @@ func (k *kept) file() *stateFile {
 
 // Run saves what changed until ctx ends, and then once more.
 func (s *Store) Run(ctx context.Context) {
-	if s.dir == "" {
-		return
-	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var turns time.Time
 	for {
 		select {
 		case <-tick.C:
+			if !s.keeps() {
+				continue
+			}
 			now := s.now()
 			s.save(now)
 			if now.Sub(turns) >= turnsEvery {
@@ -198,11 +198,21 @@ func (s *Store) Run(ctx context.Context) {
 				turns = now
 			}
 		case <-ctx.Done():
+			if !s.keeps() {
+				return
+			}
 			s.save(time.Time{})
 			s.saveTurns()
 			return
 		}
 	}
+}
+
+// keeps reports whether the folder is this process's.
+func (s *Store) keeps() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lock != nil
 }
 
 // save writes the experiments that changed and were not saved for long enough before now, or all of

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sidenote/proxy/report"
+	"sidenote/rewrite"
 )
 
 // maxRated is how many requests can be rated, the latest ones.
@@ -17,7 +18,7 @@ type Store struct {
 	Conversations Conversations
 
 	now func() time.Time
-	dir string // "" keeps nothing
+	dir string // "" keeps nothing; never changed once lock is set
 	// lock keeps other processes from writing to dir.
 	lock *os.File
 	log  func(line string)
@@ -38,15 +39,28 @@ type kept struct {
 	saved    time.Time
 }
 
-// New returns a Store that keeps its state in a folder, if dir is not "". log is called with a line
+// New returns a Store that keeps its state in a folder, if dir is not "". The folder is created when
+// there is an experiment. log is called with a line
 // about state that cannot be read or written; it may be nil.
 func New(dir string, log func(line string)) *Store {
 	if log == nil {
 		log = func(string) {}
 	}
 	s := &Store{dir: dir, log: log, now: time.Now, kept: map[string]*kept{}}
-	s.load()
+	if _, err := os.Stat(dir); dir != "" && err == nil {
+		s.load()
+	}
 	return s
+}
+
+// Close lets another process use the folder. Run must have ended.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock == nil {
+		return nil
+	}
+	return s.lock.Close()
 }
 
 // Configure sets the experiments that are under way. Those that were known before keep their
@@ -54,6 +68,9 @@ func New(dir string, log func(line string)) *Store {
 func (s *Store) Configure(all []Settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(all) > 0 && s.lock == nil {
+		s.load()
+	}
 	for _, k := range s.kept {
 		k.active = false
 	}
@@ -86,7 +103,7 @@ func keyOf(of report.Experiment) unitKey { return unitKey{Key(of.Unit), of.Arm =
 
 // Record adds the outcomes of a request that counts.
 func (s *Store) Record(r *report.Report) {
-	if !r.Experiment.Counted || r.Status/100 != 2 || r.Truncated {
+	if !r.Experiment.Counted || r.Status/100 != 2 || r.Truncated || r.Outcome == rewrite.Shadowed && r.Reason == rewrite.ReasonOverload {
 		return
 	}
 	o := outcomesOf(r)

@@ -21,6 +21,7 @@ type Explanation struct {
 	Tenant     string          `json:"tenant"` // "" if the caller was refused
 	Policy     string          `json:"policy"`
 	PolicyHash string          `json:"policy_hash"`
+	Experiment *Experiment     `json:"experiment,omitempty"` // nil: it took part in none
 	Route      route.Kind      `json:"route"`
 	Mode       string          `json:"mode,omitempty"`          // of a chat: the policy's mode, or a lower one that the request asked for
 	Switched   string          `json:"switched_from,omitempty"` // the policy's mode, if the kill switch lowered it
@@ -168,6 +169,13 @@ type Timings struct {
 	Total     float64 `json:"total"`
 }
 
+// An Experiment is a comparison of policies in which a request took part.
+type Experiment struct {
+	Name    string `json:"name"`
+	Arm     string `json:"arm"`     // "a" or "b", whose policy the request got
+	Counted bool   `json:"counted"` // its outcomes count
+}
+
 // A Body is a copy of a request's body.
 type Body struct {
 	Bytes int    `json:"bytes"` // size of the complete body
@@ -189,6 +197,9 @@ func newExplanation(r *entry) *Explanation {
 		},
 	}
 	e.Line, e.Caches = r.line(), r.caches()
+	if of := r.Experiment; of.Name != "" {
+		e.Experiment = &Experiment{of.Name, of.Arm, of.Counted}
+	}
 	for _, c := range r.Calls {
 		e.Calls = append(e.Calls, Call{c.Upstream, c.Purpose, c.Status, report.Milliseconds(c.Took), c.PromptTokens, c.RequestID})
 	}

@@ -15,6 +15,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/audit"
+	"sidenote/proxy/experiment"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite/model"
@@ -43,6 +44,8 @@ type Data struct {
 	Gaps      Gaps                     // what recorded questions lack; may be nil
 	Audit     *audit.Log               // gets changes, and who reads texts of requests; may be nil
 	Documents Documents                // changes documents; nil: they cannot be changed
+	// Experiments are the comparisons of policies; nil: there are none.
+	Experiments *experiment.Store
 }
 
 // New returns an Inspector. Inspectors with the same sessions accept the same visitors.

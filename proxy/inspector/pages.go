@@ -38,6 +38,8 @@ func pages() []page {
 		{path: tenantsPath, title: "Tenants and policies", menu: "Tenants", file: "tenants.html", data: tenantsPage},
 		{path: tenantsPath + "/{name}", title: "Tenant", file: "tenant.html", data: tenantPage},
 		{path: policiesPath + "/{name}", title: "Policy", file: "policy.html", data: policyPage},
+		{path: experimentsPath, title: "Experiments", menu: "Experiments", file: "experiments.html", data: experimentsPage},
+		{path: experimentsPath + "/{name}", title: "Experiment", file: "experiment.html", data: experimentPage},
 		{path: signInPath, title: "Sign in", file: "signin.html", public: true, data: (*Inspector).signInForm},
 	}
 }

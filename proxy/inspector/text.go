@@ -17,7 +17,7 @@ import (
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"visible": Visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "statetone": stateTone, "clock": clock, "moment": moment, "join": join, "percent": percent, "usd": usd,
-		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress, "documentaddress": documentAddress, "cacheName": cacheName,
+		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress, "documentaddress": documentAddress, "cacheName": cacheName, "experimentaddress": experimentAddress,
 	}
 }
 

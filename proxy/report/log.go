@@ -183,7 +183,12 @@ func appendLine(dst []byte, r *Report) []byte {
 	b = append(append(b, `,"denied":"`...), r.Denied...)
 	b = appendText(append(b, `","policy":`...), r.Policy)
 	b = append(append(b, `,"policy_hash":"`...), r.PolicyHash...)
-	b = appendText(append(b, `","upstream":`...), r.Upstream)
+	b = append(b, '"')
+	if e := &r.Experiment; e.Name != "" {
+		b = appendText(append(b, `,"experiment":`...), e.Name)
+		b = append(append(append(b, `,"arm":"`...), e.Arm...), '"')
+	}
+	b = appendText(append(b, `,"upstream":`...), r.Upstream)
 	b = append(append(append(b, `,"route":"`...), r.Route...), '"')
 	if api := r.API(); api != "" {
 		b = append(append(append(b, `,"api":"`...), api...), '"')

@@ -32,8 +32,10 @@ type MetricNames struct {
 	Upstreams []string
 	Knowledge []string
 	Stages    []string // stages of answers
-	Version   string
-	Commit    string
+	// Experiments are comparisons of two policies.
+	Experiments []string
+	Version     string
+	Commit      string
 
 	TenantSeries     TenantSeries
 	NativeHistograms bool // histograms are native ones too, for scrapers that ask for them
@@ -72,6 +74,7 @@ type Metrics struct {
 	toolMetrics
 	answerStageMetrics
 	*cacheGuards
+	experimentMetrics
 }
 
 // NewMetrics returns metrics in a new registry. See startAtZero for the series that exist from the
@@ -115,6 +118,7 @@ func NewMetrics(n MetricNames) *Metrics {
 	m.promptMetrics = newPromptMetrics(f, m.tenants, newNames(n.Policies, overflow))
 	m.toolMetrics = newToolMetrics(f)
 	m.answerStageMetrics = newAnswerStageMetrics(f, newNames(n.Stages, overflow))
+	m.experimentMetrics = newExperimentMetrics(f, newNames(n.Experiments, overflow))
 	m.cacheGuards = newCacheGuards(m.upstreams)
 	m.registry.MustRegister(m.cacheGuards)
 	m.fixed = newFixed(m.stages, m.excluded)
@@ -188,6 +192,7 @@ func (m *Metrics) Record(r *Report) {
 	if r.Route.Rewritten() {
 		m.recordRewrite(t, r)
 		m.recordPrompt(r)
+		m.recordExperiment(&r.Experiment)
 		if why := r.CacheMiss.Reason; why != "" {
 			m.misses.WithLabelValues(m.upstreams.label(r.Upstream), string(why)).Inc()
 		}

@@ -48,5 +48,6 @@ func (m *Metrics) Add(n MetricNames) {
 	m.upstreams.add(n.Upstreams)
 	m.baseMetrics.names.add(n.Knowledge)
 	m.answerStageMetrics.names.add(n.Stages)
+	m.experiments.add(n.Experiments)
 	m.startTenants(n.Tenants)
 }

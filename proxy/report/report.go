@@ -55,6 +55,7 @@ const (
 	ReasonUnfit           rewrite.Reason = "unfit-for-stages"         // it cannot be answered in stages, which the policy requires
 	ReasonStage           rewrite.Reason = "stage-failed"             // a stage of the answer failed, and there is no fallback
 	ReasonStageTimeout    rewrite.Reason = "stage-timeout"            // the same, because it took too long
+	ReasonFeedback        rewrite.Reason = "unknown-feedback-id"      // the id of the feedback is not known, or not the tenant's
 	ReasonInternal        rewrite.Reason = "internal"                 // a bug in Sidenote
 )
 
@@ -145,16 +146,6 @@ type Report struct {
 	Overhead time.Duration // from request read (for a chat, with its body) to request handed to the upstream; 0 if it was not
 	TTFB     time.Duration // from Time to the head of the answer
 	Total    time.Duration // from Time to the end of the answer
-}
-
-// An Experiment says how a request takes part in a comparison of two policies.
-type Experiment struct {
-	Name     string
-	Arm      string // "a" or "b"
-	Unit     uint64 // hash of the conversation, tenant or user that was assigned to the arm as a whole
-	Counted  bool   // its outcomes count
-	FollowUp bool   // there is an earlier question
-	Repeats  bool   // the question repeats the one before
 }
 
 // A Budget says what a request took of its tenant's budget.

@@ -89,6 +89,8 @@ func answerTo(reason rewrite.Reason) errorAnswer {
 		return errorAnswer{status: 403, kind: ErrorTypeRequest}
 	case report.ReasonModel:
 		return errorAnswer{status: 404, kind: ErrorTypeRequest, code: "model_not_found"}
+	case report.ReasonFeedback:
+		return errorAnswer{status: 404, kind: ErrorTypeRequest}
 	case report.ReasonMisdirected, report.ReasonHost:
 		return errorAnswer{status: 421, kind: ErrorTypeRequest}
 	case rewrite.ReasonTooLarge:

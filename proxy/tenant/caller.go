@@ -296,7 +296,7 @@ func ReadHeaderOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Opti
 		if !EqualHeaderName(name[:min(len(name), len(prefix))], prefix) {
 			continue
 		}
-		if identified && EqualHeaderName(name, TenantHeader) {
+		if identified && (EqualHeaderName(name, TenantHeader) || EqualHeaderName(name, FeedbackHeader)) {
 			continue
 		}
 		header := string(name)

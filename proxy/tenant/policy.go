@@ -10,6 +10,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
+	"sidenote/proxy/experiment"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/retrieval/tools"
@@ -40,6 +41,13 @@ type Policy struct {
 	Tools            tools.Policy  `json:",omitzero"` // zero unless the mode is tools or above; a request or the kill switch may lower the mode
 	Citations        answer.Policy `json:",omitzero"` // how citations in answers are handled
 	Stages           staged.Policy `json:",omitzero"` // zero unless the mode is staged; the mode may be lowered as for Tools
+	Experiment       *Experiment   `json:"-"`         // nil: none. Overrides have their own, with the same Settings
+}
+
+// An Experiment gives a share of a policy's requests another policy.
+type Experiment struct {
+	experiment.Settings
+	B *Policy // of the same tenant, with the same budget, filter, upstream, models and routes; its Overrides do not apply
 }
 
 // CacheGuard says what happens if sources are found to break the prompt cache of an upstream.
@@ -141,8 +149,17 @@ func (o *Override) fits(path, model string) bool {
 		slices.ContainsFunc(o.Routes, func(route string) bool { return strings.HasSuffix(path, route) }))
 }
 
-// All yields the policy itself and those of its overrides.
+// All yields the policy itself, those of its overrides, and those of their experiments.
 func (p *Policy) All(yield func(*Policy) bool) {
+	for one := range p.own {
+		if !yield(one) || one.Experiment != nil && !yield(one.Experiment.B) {
+			return
+		}
+	}
+}
+
+// own yields the policy itself and those of its overrides.
+func (p *Policy) own(yield func(*Policy) bool) {
 	if !yield(p) {
 		return
 	}
@@ -156,7 +173,7 @@ func (p *Policy) All(yield func(*Policy) bool) {
 // Strict reports whether the policy or one of its overrides is strict: for a body that cannot be
 // read it is unknown which of them applies.
 func (p *Policy) Strict() bool {
-	for one := range p.All {
+	for one := range p.own { // experiments do not apply to such a body
 		if one.Metered || one.Rewrite.Strict() {
 			return true
 		}

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
@@ -30,6 +31,54 @@ func Turns(r *Request) []TurnDigest {
 		digests[n] = this
 	}
 	return digests[:min(len(digests), maxTurns+1)]
+}
+
+// UserMessages returns digests of what the user said in the first message and, the latest first, in
+// each of at most 17 last ones. Without a message of the user there are none.
+func UserMessages(r *Request) (first TurnDigest, latest []TurnDigest) {
+	oldest := -1
+	for i := range r.EarlierMessages(len(r.kept)) {
+		if oldest = i; len(latest) <= maxTurns {
+			latest = append(latest, r.digestMessage(i))
+		}
+	}
+	if oldest >= 0 {
+		first = r.digestMessage(oldest)
+	}
+	return first, latest
+}
+
+// digestMessage hashes the text of a message or, if it has none, its content.
+func (r *Request) digestMessage(i int) TurnDigest {
+	m := &r.kept[i]
+	if text := r.text(m); text != "" {
+		return sha256.Sum256([]byte(text))
+	}
+	return sha256.Sum256(m.content.Of(r.Body))
+}
+
+// EndUser returns how the application names its user: safety_identifier, user, or user_id in
+// metadata; "" if it does not.
+func (r *Request) EndUser() string {
+	found := map[string]string{}
+	body := NewReader(r.Body)
+	body.Object(func(member string) {
+		switch {
+		case (member == "user" || member == "safety_identifier") && body.Kind() == KindString:
+			found[member] = body.Text()
+		case member == "metadata" && body.Kind() == KindObject:
+			body.Object(func(name string) {
+				if name == "user_id" && body.Kind() == KindString {
+					found[name] = body.Text()
+					return
+				}
+				body.Value()
+			})
+		default:
+			body.Value()
+		}
+	})
+	return cmp.Or(found["safety_identifier"], found["user"], found["user_id"])
 }
 
 // A ConversationDigest identifies a Messages request among those of a conversation. Marks of the

@@ -26,6 +26,7 @@ func (c checker) check(offline bool) {
 	c.expandPolicies()
 	c.checkPolicies()
 	c.checkTenants(offline)
+	checkExperiments(c)
 	checkAllowedModels(c)
 	checkCallers(c)
 	checkBudgets(c)

@@ -11,7 +11,7 @@ import (
 )
 
 // expandPolicies merges each policy with those that it extends and with the defaults: maps are
-// merged, lists and scalars replaced.
+// merged, lists and scalars replaced. Experiments are not inherited.
 func (c checker) expandPolicies() {
 	whole := make(map[Name]Policy, len(c.Policies))
 	for _, name := range sortedKeys(c.Policies) {
@@ -22,6 +22,7 @@ func (c checker) expandPolicies() {
 		p := DefaultPolicy()
 		for _, link := range slices.Backward(chain) {
 			m := c.places["policies."+string(link)]
+			p.Experiment = Experiment{}   // not inherited
 			var again strictyaml.Problems // were reported when the file was read
 			d := strictyaml.Decoder{File: m.File, Marks: strictyaml.Marks{}, Problems: &again, Variables: strictyaml.Variables{Lookup: c.env}, Fields: c.fields}
 			d.Value("", m.Node, reflect.ValueOf(&p).Elem(), "")

@@ -26,6 +26,7 @@ type Policy struct {
 	CacheDiagnostics percentage `yaml:"cache_diagnostics"`
 	Record           Record     `yaml:"record,omitempty"`
 	Overrides        []Override `yaml:"overrides,omitempty"`
+	Experiment       Experiment `yaml:"experiment,omitempty"`
 }
 
 // A Treatment says how a chat is handled. Overrides of a policy can change it.

@@ -43,6 +43,7 @@ func (c *Config) resolveTenant(name Name) *tenant.Policy {
 		out.Overrides = append(out.Overrides, over)
 	}
 	seal(out)
+	c.addExperiment(out, name, p, len(c.Tenants[name].Knowledge) > 0)
 	return out
 }
 
@@ -89,6 +90,12 @@ func seal(p *tenant.Policy) {
 	}
 	sum := sha256.Sum256(content)
 	p.Hash, p.Rewrite.Digest = hex.EncodeToString(sum[:4]), hex.EncodeToString(sum[:])
+}
+
+// shortHash returns a hash of text in the form of a policy's.
+func shortHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:4])
 }
 
 // Policy returns the complete policy of a tenant, as it would be written in a file.

@@ -168,6 +168,16 @@ func policySections() []section {
 			{"usd_per_month", "unlimited", "US dollars per month, by `prices`."},
 			{"max_parallel_requests", "unlimited", "Requests in progress at once."},
 		}},
+		{"policies.NAME.experiment", "A comparison with another policy, which a share of the requests gets. Budgets, filters, upstream, models and routes stay those of this policy; one that is stronger is refused. Not inherited by `extends`.", []about{
+			{"name", "", "Name of the experiment; a changed policy needs a new one, since figures would mix both."},
+			{"policy", "", "The other policy, B."},
+			{"share", "", "Share of the units that get B, between `0%` and `100%`."},
+			{"unit", "`conversation`", "What gets one policy as a whole: `conversation`, `tenant`, or `user_header` (the user whom a header names)."},
+			{"user_header", "", "With `user_header`: name of the header, such as `X-User-Id`. Requests without it get policy A and do not count."},
+			{"until", "", "Last day (UTC); then all requests get policy A."},
+			{"goal", "`cited`", "Measure with most of the allowed error: `cited`, `citations`, `unknown_citations`, `support`, `silence`, `context_tokens`, `tokens`, `cost`, `retrieval_ms`, `total_ms`, `repeated`, `feedback`."},
+			{"requests", "4000", "Planned number of requests, for which the test is most sensitive."},
+		}},
 		{"policies.NAME.overrides[]", "Other rules for some chats; the first that matches counts. Besides these keys an override takes any key of the policy from `mode` to `expose`.", []about{
 			{"models", "any", "Models that the request names, exactly or by a prefix ending in `*`."},
 			{"routes", "any", "Ends of request paths."},

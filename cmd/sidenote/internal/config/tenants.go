@@ -75,7 +75,7 @@ func (c *Config) Expired(now time.Time) strictyaml.Problems {
 			}
 		}
 	}
-	return slices.Concat(expired, c.expiredTokens(now), expiredCertificates(c, now))
+	return slices.Concat(expired, c.expiredTokens(now), expiredCertificates(c, now), overExperiments(c, now))
 }
 
 // checkChoice refuses a policy that is used but has no upstream, if there are several.

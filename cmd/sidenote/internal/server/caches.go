@@ -9,6 +9,7 @@ import (
 	"sidenote/cache"
 	"sidenote/cache/redis"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/experiment"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
@@ -115,6 +116,14 @@ func (c *Caches) Chains() *cache.History[cache.Link] {
 // policy asks for it.
 func (c *Caches) Given() *cache.History[*rewrite.EarlierSources] {
 	return cache.NewHistory[*rewrite.EarlierSources](cache.Given, c.latest(cache.Given, cache.HistoryLifetime), c.monitor.Cached)
+}
+
+// Units returns a store of the units of turns, for experiments, or nil without Redis.
+func (c *Caches) Units() experiment.Shared {
+	if c.DB == nil {
+		return nil
+	}
+	return cache.NewHistory[experiment.Key](cache.Units, c.latest(cache.Units, cache.HistoryLifetime), c.monitor.Cached)
 }
 
 // latest creates tiers for a kind that keep the most recent values in memory. Set returns after

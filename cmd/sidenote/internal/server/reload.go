@@ -30,7 +30,7 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.Metrics.Add(report.MetricNames{
-		Tenants: config.Texts(cfg.TenantNames()), Policies: Policies{Config: cfg}.Names(), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
+		Tenants: config.Texts(cfg.TenantNames()), Policies: Policies{Config: cfg}.Names(), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg), Experiments: experimentNames(cfg),
 	})
 	rw := e.admin.Load().Rewriter
 	if old := e.Running(); !reflect.DeepEqual(cfg.Models, old.Models) || !reflect.DeepEqual(cfg.ModelsFile, old.ModelsFile) {
@@ -62,6 +62,9 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 	applied = true
 	if e.records != nil {
 		e.records.Configure(config.Records(cfg))
+	}
+	if e.experiments != nil {
+		e.experiments.Configure(cfg.Experiments())
 	}
 	keepPlanners()
 	e.admin.Store(next)

@@ -21,6 +21,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/audit"
+	"sidenote/proxy/experiment"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/record"
@@ -80,19 +81,20 @@ type Engine struct {
 	// Given returns the store of sources that are repeated. The first call creates it, as with Turns.
 	Given func() *cache.History[*rewrite.EarlierSources]
 
-	catalogue *catalogue
-	view      *storeView
-	embedding *EmbeddingService // nil without embeddings
-	caches    *Caches
-	planners  *Planners
-	exchange  *Exchange         // nil without Redis
-	explained *explain.Ring     // nil if no requests are kept
-	overview  *explain.Recorder // of the last hour
-	records   *record.Recorder  // nil in a command, and without a state folder
-	sessions  *inspector.Sessions
-	keyUses   tenant.KeyUses
-	budgets   *budgets       // nil in a command that does not serve
-	modes     *tenant.Switch // nil in a command
+	catalogue   *catalogue
+	view        *storeView
+	embedding   *EmbeddingService // nil without embeddings
+	caches      *Caches
+	planners    *Planners
+	exchange    *Exchange         // nil without Redis
+	explained   *explain.Ring     // nil if no requests are kept
+	overview    *explain.Recorder // of the last hour
+	records     *record.Recorder  // nil in a command, and without a state folder
+	sessions    *inspector.Sessions
+	keyUses     tenant.KeyUses
+	budgets     *budgets          // nil in a command that does not serve
+	experiments *experiment.Store // likewise
+	modes       *tenant.Switch    // nil in a command
 
 	lostModes  error // why the modes set before the start could not be read
 	modesAside bool  // their file was renamed
@@ -124,7 +126,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	}
 	version, commit := Version()
 	m := Monitor{Log: o.Log, Metrics: report.NewMetrics(report.MetricNames{
-		Tenants: config.Texts(cfg.TenantNames()), Policies: Policies{Config: cfg}.Names(), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
+		Tenants: config.Texts(cfg.TenantNames()), Policies: Policies{Config: cfg}.Names(), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg), Experiments: experimentNames(cfg),
 		Version: version, Commit: commit,
 		TenantSeries: report.TenantSeries{Off: cfg.Telemetry.Tenants.Series == config.Off, Top: int(cfg.Telemetry.Tenants.Top)}, NativeHistograms: cfg.Telemetry.NativeHistograms,
 	})}
@@ -157,6 +159,9 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		if e.budgets, err = openBudgets(e.Running, e.caches.Changed, o.Keep, m, e.tasks); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
+	}
+	if o.Keep || o.Serve {
+		e.openExperiments(o.Keep)
 	}
 	tracker := openCalibration(e)
 	analysed := new(analysis.Recent)
@@ -257,6 +262,9 @@ func (e *Engine) Close() error {
 	if e.budgets != nil {
 		errs = append(errs, e.budgets.close())
 	}
+	if e.experiments != nil {
+		errs = append(errs, e.experiments.Close())
+	}
 	return errors.Join(append(errs, e.closeRecords(), e.caches.Close(), e.audit.Close())...)
 }
 
@@ -278,7 +286,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	cfg.Addresses = e.addresses
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
 	cfg.Switch, cfg.Planners, cfg.Tools, cfg.Outputs, cfg.Chains = e.modes, e.Planners, kitOf(e, cfg.Tenants), outputsOf(e, cfg.Tenants), e.Chains()
-	cfg.Given, cfg.Tracing = givenOf(e, cfg.Tenants), e.Tracing
+	cfg.Given, cfg.Tracing, cfg.Experiments = givenOf(e, cfg.Tenants), e.Tracing, e.experiments
 	cfg.Documents = proxy.CitedDocuments{URL: e.catalogue.urlOf, Terms: analysis.Terms}
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter
@@ -325,6 +333,7 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value, Tokens: cfg.AdminTokens(),
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 	}
+	h.Experiments = e.experiments
 	if e.budgets != nil {
 		h.Usage, h.Months = e.budgets.reporter, e.budgets.bills
 	}
@@ -332,7 +341,8 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 	h.Inspector = inspector.New(inspector.Data{
 		Documents: documents, Audit: e.audit,
 		Requests: e.explained, Overview: func() *explain.Overview { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: Policies{Config: cfg}, Knowledge: h.Lookup, Learnt: rw.Calibration, Modes: e.modes, Usage: h.Usage,
-		DryRun: &explain.DryRunner{Rewriter: rw, Planners: plans, Modes: e.modes}, Gaps: &gapReports{engine: e, cfg: cfg},
+		Experiments: e.experiments, Gaps: &gapReports{engine: e, cfg: cfg},
+		DryRun: &explain.DryRunner{Rewriter: rw, Planners: plans, Modes: e.modes},
 	}, e.sessions)
 	if e.Reloader != nil {
 		h.Reload = e.Reloader.Reload

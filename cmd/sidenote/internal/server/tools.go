@@ -55,12 +55,10 @@ func (c *catalogue) Passage(ctx context.Context, q retrieval.Query, p retrieval.
 func kitOf(e *Engine, of tenant.Tenants) *proxy.RoundsKit {
 	kit := &proxy.RoundsKit{Box: e.Toolbox()}
 	for _, p := range tenant.NewDirectory(of).Policies() {
-		has := len(p.Tools.Offer) > 0
-		for i := range p.Overrides {
-			has = has || len(p.Overrides[i].Policy.Tools.Offer) > 0
-		}
-		if has {
-			kit.Turns = e.Turns()
+		for one := range p.All {
+			if len(one.Tools.Offer) > 0 {
+				kit.Turns = e.Turns()
+			}
 		}
 	}
 	return kit
