@@ -77,11 +77,11 @@ func turnOf(tenant string, req *chat.Request) (t experiment.Turn, ok bool) {
 		}
 		return experiment.KeyOf(texts...)
 	}
-	t.First = key("first", first)
+	t.First = key("first", first.Text)
 	for i := range latest {
-		t.Messages = append(t.Messages, key("message", latest[i]))
+		t.Messages = append(t.Messages, key("message", latest[i].Text))
 		if i > 0 {
-			t.Pairs = append(t.Pairs, key("pair", latest[i], latest[i-1]))
+			t.Pairs = append(t.Pairs, key("pair", latest[i].Text, latest[i].Reply, latest[i-1].Text))
 		}
 	}
 	return t, true

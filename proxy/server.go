@@ -90,9 +90,14 @@ type Server struct {
 // metrics and then to records; failures and bugs are written to log.
 func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Logger, records ...report.Recorder) (*Server, error) {
 	cfg.Timeouts = cfg.Timeouts.orDefaults()
+	all := report.Recorders{metrics}
+	if cfg.Experiments != nil {
+		all = append(all, cfg.Experiments)
+		cfg.Feedback = append([]FeedbackTaker{cfg.Experiments}, cfg.Feedback...)
+	}
 	s := &Server{
 		metrics:     metrics,
-		records:     append(report.Recorders{metrics}, records...),
+		records:     append(all, records...),
 		tracing:     cfg.Tracing,
 		modes:       cfg.Switch,
 		budgets:     cfg.Budgets,
@@ -119,10 +124,6 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 		return nil, err
 	}
 	s.recorder.CountCitations(s.countCitations)
-	if s.experiments != nil {
-		s.records = append(s.records.(report.Recorders), s.experiments)
-		s.raters = append([]FeedbackTaker{s.experiments}, s.raters...)
-	}
 	s.setup.Store(first)
 	metrics.WatchCaches(s.PromptCaches)
 	s.base, s.stop = context.WithCancel(context.Background())

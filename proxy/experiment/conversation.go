@@ -17,8 +17,8 @@ type Turn struct {
 	Held Key
 	// First is the key of the user's first message as the beginning of a conversation.
 	First Key
-	// Messages are the keys of the user's latest messages, and Pairs those of each with the one
-	// before it, both the latest first.
+	// Messages are the keys of the user's latest messages, and Pairs those of each with the message
+	// before it and the answer to that, both the latest first.
 	Messages, Pairs []Key
 }
 

@@ -285,7 +285,7 @@ func EqualHeaderName(name []byte, lower string) bool {
 }
 
 // ReadHeaderOptions reads the request options from the Sidenote-* headers. If identified is set,
-// it skips Sidenote-Tenant, which has been evaluated already. The error is a *rewrite.OptionError
+// it skips Sidenote-Tenant and Sidenote-Feedback, which are evaluated elsewhere. The error is a *rewrite.OptionError
 // that names the header: unknown, sent twice, spelled with '_' for '-', or with an invalid value.
 func ReadHeaderOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Options, error) {
 	var (

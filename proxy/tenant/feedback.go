@@ -11,9 +11,11 @@ import (
 	"sidenote/rewrite"
 )
 
-// FeedbackHeader names the header of a chat request that scores an earlier answer, as in
-// "01J8…; score=0.5".
-const FeedbackHeader = "Sidenote-Feedback"
+// FeedbackHeader is the name, in lower case, of the header of a chat request that scores an earlier
+// answer, as in "01J8…; score=0.5".
+const FeedbackHeader = "sidenote-feedback"
+
+const feedbackParam = "Sidenote-Feedback"
 
 // A Feedback is an application's score of an answer.
 type Feedback struct {
@@ -29,16 +31,16 @@ func ReadFeedbackHeader(h *fasthttp.RequestHeader) (f Feedback, ok bool, err err
 			continue
 		}
 		if ok {
-			return f, ok, &rewrite.OptionError{Param: FeedbackHeader, Reason: "is repeated"}
+			return f, ok, &rewrite.OptionError{Param: feedbackParam, Reason: "is repeated"}
 		}
 		ok = true
 		id, score, found := strings.Cut(string(value), ";")
 		number, named := strings.CutPrefix(strings.TrimSpace(score), "score=")
 		if f.ID = strings.TrimSpace(id); !found || !named || f.ID == "" {
-			return f, ok, &rewrite.OptionError{Param: FeedbackHeader, Reason: fmt.Sprintf("%q is not feedback; write it as in ID; score=0.5", Shortened(string(value)))}
+			return f, ok, &rewrite.OptionError{Param: feedbackParam, Reason: fmt.Sprintf("%q is not feedback; write it as in ID; score=0.5", Shortened(string(value)))}
 		}
 		if f.Score, err = parseScore(number); err != nil {
-			return f, ok, &rewrite.OptionError{Param: FeedbackHeader, Reason: "score: " + err.Error()}
+			return f, ok, &rewrite.OptionError{Param: feedbackParam, Reason: "score: " + err.Error()}
 		}
 	}
 	return f, ok, nil

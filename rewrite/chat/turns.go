@@ -33,17 +33,28 @@ func Turns(r *Request) []TurnDigest {
 	return digests[:min(len(digests), maxTurns+1)]
 }
 
-// UserMessages returns digests of what the user said in the first message and, the latest first, in
-// each of at most 17 last ones. Without a message of the user there are none.
-func UserMessages(r *Request) (first TurnDigest, latest []TurnDigest) {
-	oldest := -1
+// A UserMessage identifies a message of the user.
+type UserMessage struct {
+	Text  TurnDigest
+	Reply TurnDigest // of the last text between this message and the user's next one; zero if there is none
+}
+
+// UserMessages identifies the user's first message and, the latest first, at most 17 last ones.
+// Without a message of the user there are none.
+func UserMessages(r *Request) (first UserMessage, latest []UserMessage) {
+	next := len(r.kept)
 	for i := range r.EarlierMessages(len(r.kept)) {
-		if oldest = i; len(latest) <= maxTurns {
-			latest = append(latest, r.digestMessage(i))
+		if len(latest) <= maxTurns {
+			first = UserMessage{Text: r.digestMessage(i)}
+			if next-1 > i && next < len(r.kept) {
+				first.Reply = r.digestMessage(next - 1)
+			}
+			latest = append(latest, first)
 		}
+		next = i
 	}
-	if oldest >= 0 {
-		first = r.digestMessage(oldest)
+	if len(latest) > maxTurns {
+		first = UserMessage{Text: r.digestMessage(next)}
 	}
 	return first, latest
 }
