@@ -14,6 +14,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/experiment"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
@@ -84,6 +85,8 @@ func startWhole(t *testing.T, documents ...string) string {
 		h.Manager, h.Library = &fakeManager{ids: documents}, bothStores{&twoStores{files: documents}}
 		h.Tools = &tools.Box{Knowledge: *knowledge, Bases: func() []tools.Base { return []tools.Base{{ID: "kb1"}, {ID: "kb2"}} }}
 		h.Usage = budget.NewMemory(time.Now)
+		h.Experiments = experiment.New("", nil)
+		h.Experiments.Configure([]experiment.Settings{{Name: "read_knowledge", Share: .5}}) // the name in example
 		h.Explain, h.Overview = explain.New(10, explain.BodiesFull), explain.NewRecorder()
 		h.Explain.Record(&report.Report{ID: keptID, Outcome: rewrite.Untouched})
 		h.StateToken = func() (string, error) { return "state", nil }

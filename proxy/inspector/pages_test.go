@@ -56,6 +56,12 @@ var visited = []struct {
 	{name: "a tenant", path: "/tenants/acme", data: tenants},
 	{name: "a hostile tenant", path: "/tenants/strange", data: tenants},
 	{name: "a policy", path: "/policies/careful", data: tenants},
+	{name: "experiments", path: "/experiments", data: experiments},
+	{name: "no experiments", path: "/experiments", data: func() inspector.Data { return inspector.Data{} }},
+	{name: "an experiment", path: "/experiments/longer", data: experiments},
+	{name: "an experiment that begins", path: "/experiments/fresh", data: experiments},
+	{name: "an unknown experiment", path: "/experiments/none", data: experiments, says: "404"},
+	{name: "a request of an experiment", path: "/requests/tried", data: experiments},
 	{name: "hostile filter", path: "/requests?" + url.Values{"tenant": {hostile}, "text": {hostile}}.Encode(), data: many},
 	{name: "sign in", path: "/requests", data: many, token: "tok"},
 }
