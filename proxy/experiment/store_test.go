@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"sidenote/proxy/answer"
 	"sidenote/proxy/experiment"
@@ -229,5 +231,25 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.Record(r)
+	}
+}
+
+// A process that is killed loses a few seconds: what was recorded before is in the folder.
+func TestCrashLosesSeconds(t *testing.T) {
+	dir, copied := t.TempDir(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := opened(t, dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		go s.Run(ctx)
+		s.Record(finished(experiment.A, 1, true))
+		time.Sleep(4 * time.Second) // of the test's clock
+		synctest.Wait()
+		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil { // as a crash leaves it
+			t.Fatal(err)
+		}
+		cancel()
+	})
+	if made := opened(t, copied).Views()[0].Made(); made != 1 {
+		t.Errorf("%d requests are in the folder", made)
 	}
 }

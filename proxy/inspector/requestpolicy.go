@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy/experiment"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/tenant"
 )
@@ -40,9 +41,13 @@ func requestPolicyOf(d *Data, e *explain.Explanation, left *room) *requestPolicy
 	if d.DryRun != nil {
 		r.Ask = askAddress(e.ID)
 	}
+	tried := e.Experiment != nil && e.Experiment.Arm == string(experiment.B)
+	if tried {
+		_, settings = d.Policies.Resolve(e.Tenant, e.Policy)
+	}
 	for p := range r.Now.All {
 		if p.Hash == e.PolicyHash {
-			r.Known, r.Override, r.Narrowed = true, p != r.Now, narrowed(p, e)
+			r.Known, r.Override, r.Narrowed = true, p != r.Now && !tried, narrowed(p, e)
 			break
 		}
 	}

@@ -118,11 +118,9 @@ func (c *Caches) Given() *cache.History[*rewrite.EarlierSources] {
 	return cache.NewHistory[*rewrite.EarlierSources](cache.Given, c.latest(cache.Given, cache.HistoryLifetime), c.monitor.Cached)
 }
 
-// Units returns a store of the units of turns, for experiments, or nil without Redis.
-func (c *Caches) Units() experiment.Shared {
-	if c.DB == nil {
-		return nil
-	}
+// Units returns a new store of the units of turns, for experiments. It is called once, if there is
+// Redis and a policy has an experiment.
+func (c *Caches) Units() *cache.History[experiment.Key] {
 	return cache.NewHistory[experiment.Key](cache.Units, c.latest(cache.Units, cache.HistoryLifetime), c.monitor.Cached)
 }
 
