@@ -102,6 +102,8 @@ if [ -n "$all" ]; then
   go test -vet=off -run 'DoesNotAllocate|AllocatesLittle' ./rewrite/tokens ./cmd/sidenote/internal/server
   # It crashes now and then on the thousand goroutines of these, in virtual time.
   go test -vet=off -short -run Fleet ./retrieval/engine
+  # These simulate thousands of experiments, which takes minutes with the race detector.
+  go test -vet=off -run 'FalseAlarms|FivePoints' ./proxy/experiment
   # The program compiles for other systems.
   for target in windows/amd64 darwin/arm64; do
     CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} go build -o /dev/null ./cmd/sidenote

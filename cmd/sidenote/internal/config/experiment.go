@@ -127,12 +127,36 @@ func (c checker) stronger(a, b Name) string {
 	case q.CacheDiagnostics > p.CacheDiagnostics:
 		return fmt.Sprintf("cache_diagnostics is %s, more than %s", must(q.CacheDiagnostics.MarshalText()), must(p.CacheDiagnostics.MarshalText()))
 	}
-	for _, what := range []string{strongerLimits(p.Spending, q.Spending), strongerTreatment(p.Treatment, q.Treatment), strongerOverrides(p.Overrides, q.Overrides)} {
+	used := p.Treatment.helperUpstreams()
+	for _, o := range p.Overrides {
+		used = append(used, o.helperUpstreams()...)
+	}
+	for _, up := range q.Treatment.helperUpstreams() {
+		if up != c.upstreamOf(a) && !slices.Contains(used, up) {
+			return fmt.Sprintf("planner, rerank, grade or stages use upstream %q", up)
+		}
+	}
+	for _, what := range []string{strongerLimits(p.Spending, q.Spending), strongerTreatment(p.Treatment, q.Treatment), strongerOverrides(c.upstreamOf(a), p.Overrides, q.Overrides)} {
 		if what != "" {
 			return what
 		}
 	}
 	return ""
+}
+
+// helperUpstreams lists the upstreams to which a treatment sends texts besides that of the policy.
+func (t Treatment) helperUpstreams() (names []Name) {
+	if t.Planner.Model != Off {
+		names = append(names, t.Planner.Upstream)
+	}
+	if t.Grade.By != Off {
+		names = append(names, t.Grade.Upstream)
+	}
+	names = append(names, t.Rerank.Upstream)
+	for _, s := range t.Stages.Chain {
+		names = append(names, s.Upstream)
+	}
+	return slices.DeleteFunc(names, func(up Name) bool { return up == "" || up == Off })
 }
 
 // strongerLimits compares limits, of which 0 is none.
@@ -183,8 +207,9 @@ func strongerTreatment(p, q Treatment) string {
 	return ""
 }
 
-// strongerOverrides compares the overrides, which must be for the same requests.
-func strongerOverrides(p, q []Override) string {
+// strongerOverrides compares the overrides, which must be for the same requests. own is the upstream of
+// both policies.
+func strongerOverrides(own Name, p, q []Override) string {
 	same := func(a, b Override) bool {
 		return slices.Equal(a.Models, b.Models) && slices.Equal(a.Routes, b.Routes) && reflect.DeepEqual(allFilters(a.Filters), allFilters(b.Filters))
 	}
@@ -194,6 +219,11 @@ func strongerOverrides(p, q []Override) string {
 	for i := range p {
 		if what := strongerTreatment(p[i].Treatment, q[i].Treatment); what != "" {
 			return "overrides[" + itoa(i) + "]." + what
+		}
+		for _, up := range q[i].helperUpstreams() {
+			if up != own && !slices.Contains(p[i].helperUpstreams(), up) {
+				return fmt.Sprintf("overrides[%d] uses upstream %q for planner, rerank, grade or stages", i, up)
+			}
 		}
 	}
 	return ""

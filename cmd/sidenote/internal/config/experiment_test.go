@@ -54,6 +54,7 @@ func TestExperimentsThatWidenAreRefused(t *testing.T) {
 	f(right+", goal: joy", "", "", `policies.a.experiment.goal: "joy" is none of`)
 	f(right, "", "experiment: {name: y, policy: a, share: 5%}", `policies.a.experiment.policy: "b" has an experiment of its own, "y", and a tenant can be in one at a time`)
 	f(right, "", "upstream: two", `c.yaml:8:27: policies.a.experiment.policy: "b" is stronger than "a": upstream is "two", not "one"`)
+	f(right, "", "rerank: {upstream: two, model: m}", `planner, rerank, grade or stages use upstream "two"`)
 	f(right, "", "knowledge: [docs, hr]", `knowledge has the base "hr"`)
 	f(right, "context_tokens: 1000", "context_tokens: 1001", "context_tokens is 1001, more than 1000")
 	f(right, "limits: {tokens_per_day: 5k}", "limits: {tokens_per_day: 6k}", "limits.tokens_per_day is 6000, more than 5000")
