@@ -21,8 +21,13 @@ const maxUser = 256
 // and chats whose unit is not known, keep policy A and do not count.
 func (x *exchange) joinExperiment(req *chat.Request, asked *rewrite.Options) {
 	e, store := x.policy.Experiment, x.server.experiments
-	if e == nil || store == nil || e.Over(x.report.Time) || x.policy.Rewrite.Background(req, asked, x.headerValue) != "" {
+	if e == nil || store == nil || e.Over(x.report.Time) {
 		return
+	}
+	for _, p := range []*tenant.Policy{x.policy, e.B} { // one whose mode is off knows no background calls
+		if p.Rewrite.Background(req, asked, x.headerValue) != "" {
+			return
+		}
 	}
 	unit, ok := x.unitOf(e.Settings, req)
 	if !ok {

@@ -354,13 +354,21 @@ func TestShadowsAreCompared(t *testing.T) {
 // count, but conversations keep their arm.
 func TestLoweredRequestsDoNotCount(t *testing.T) {
 	u, store := newUpstream(t, answerAny()), experiment.New("", nil)
-	g := openExperiment(t, u, store, half(), nil)
+	modes, err := tenant.NewSwitch(nil, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := openExperiment(t, u, store, half(), func(c *proxy.Config) { c.Switch = modes })
 	a := &app{api: "/v1/chat/completions"}
 	before := a.ask(t, g, "How long?").Experiment
 	body := `{"model":"m","messages":[{"role":"user","content":"How long?"}]}`
 	g.post(t, body, "Sidenote-Mode: off")
 	if r := g.reports.next(t); r.Experiment.Arm != before.Arm || r.Experiment.Counted || !before.Counted {
 		t.Errorf("with mode off: %+v after %+v", r.Experiment, before)
+	}
+	modes.Set(tenant.SwitchEntry{Mode: rewrite.Off, Since: time.Now()})
+	if r := a.ask(t, g, "And then?"); r.Experiment.Arm != before.Arm || r.Experiment.Counted {
+		t.Errorf("while the kill switch is on: %+v after %+v", r.Experiment, before)
 	}
 	if v := store.Views()[0]; v.Made() != 1 {
 		t.Errorf("%d requests count", v.Made())

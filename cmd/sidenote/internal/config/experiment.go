@@ -127,18 +127,16 @@ func (c checker) stronger(a, b Name) string {
 	case q.CacheDiagnostics > p.CacheDiagnostics:
 		return fmt.Sprintf("cache_diagnostics is %s, more than %s", must(q.CacheDiagnostics.MarshalText()), must(p.CacheDiagnostics.MarshalText()))
 	}
-	used := p.Treatment.helperUpstreams()
-	for _, o := range p.Overrides {
-		used = append(used, o.helperUpstreams()...)
-	}
-	for _, up := range q.Treatment.helperUpstreams() {
-		if up != c.upstreamOf(a) && !slices.Contains(used, up) {
+	own := c.upstreamOf(a)
+	return cmp.Or(otherHelper(own, p.Treatment, q.Treatment), strongerLimits(p.Spending, q.Spending), strongerTreatment(p.Treatment, q.Treatment), strongerOverrides(own, p.Overrides, q.Overrides))
+}
+
+// otherHelper says if q sends texts to an upstream to which p does not, besides their own one.
+func otherHelper(own Name, p, q Treatment) string {
+	used := p.helperUpstreams()
+	for _, up := range q.helperUpstreams() {
+		if up != own && !slices.Contains(used, up) {
 			return fmt.Sprintf("planner, rerank, grade or stages use upstream %q", up)
-		}
-	}
-	for _, what := range []string{strongerLimits(p.Spending, q.Spending), strongerTreatment(p.Treatment, q.Treatment), strongerOverrides(c.upstreamOf(a), p.Overrides, q.Overrides)} {
-		if what != "" {
-			return what
 		}
 	}
 	return ""
@@ -217,13 +215,8 @@ func strongerOverrides(own Name, p, q []Override) string {
 		return "overrides are for other models or routes, or have other filters"
 	}
 	for i := range p {
-		if what := strongerTreatment(p[i].Treatment, q[i].Treatment); what != "" {
-			return "overrides[" + itoa(i) + "]." + what
-		}
-		for _, up := range q[i].helperUpstreams() {
-			if up != own && !slices.Contains(p[i].helperUpstreams(), up) {
-				return fmt.Sprintf("overrides[%d] uses upstream %q for planner, rerank, grade or stages", i, up)
-			}
+		if what := cmp.Or(strongerTreatment(p[i].Treatment, q[i].Treatment), otherHelper(own, p[i].Treatment, q[i].Treatment)); what != "" {
+			return "overrides[" + itoa(i) + "]: " + what
 		}
 	}
 	return ""

@@ -64,7 +64,7 @@ func TestExperimentsThatWidenAreRefused(t *testing.T) {
 	f(right, "expose: none", "expose: ids", "expose is ids, not none")
 	f(right, "max_output_tokens: 100", "max_output_tokens: 200", "max_output_tokens is 200, more than 100")
 	f(right, "overrides: [{models: [m], mode: off}]", "overrides: [{models: [n], mode: off}]", "overrides are for other models or routes")
-	f(right, "overrides: [{models: [m], context_tokens: 10}]", "overrides: [{models: [m], context_tokens: 20}]", "overrides[0].context_tokens is 20, more than 10")
+	f(right, "overrides: [{models: [m], context_tokens: 10}]", "overrides: [{models: [m], context_tokens: 20}]", "overrides[0]: context_tokens is 20, more than 10")
 	f(right, "", "max_output_tokens: 200\n  c:\n    extends: a\n    experiment: {name: x, policy: b, share: 1%}", `"x" is also the name of an experiment at c.yaml:8:18`)
 
 	without := strings.Replace(twoPolicies(right, "limits: {tokens_per_day: 5k}", ""), "extends: a", "{upstream: one, knowledge: [docs]}", 1)
