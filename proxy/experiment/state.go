@@ -74,20 +74,32 @@ func (s *Store) load() {
 	if err != nil {
 		s.log("experiments: " + err.Error())
 	}
-	for _, name := range names[:min(len(names), maxKept)] {
-		k, err := readKept(name)
-		if err != nil {
-			s.log(fmt.Sprintf("experiments: %s is not read: %v", name, err))
-			if err := os.Rename(name, name+".damaged"); err != nil {
-				s.log("experiments: " + err.Error())
-			}
-			continue
+	for _, file := range names[:min(len(names), maxKept)] {
+		if k := s.read(strings.TrimSuffix(filepath.Base(file), stateSuffix)); k != nil {
+			k.summary, k.trial.units, k.trial.at = true, nil, map[unitKey]int{}
 		}
-		s.kept[k.settings.Name] = k
 	}
 	if err := s.Conversations.load(filepath.Join(s.dir, turnsName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log(fmt.Sprintf("experiments: conversations from before the start are not known: %v", err))
 	}
+}
+
+// read reads an experiment, and puts a file that is damaged aside; nil then, and without one.
+func (s *Store) read(experiment string) *kept {
+	name := filepath.Join(s.dir, experiment+stateSuffix)
+	k, err := readKept(name)
+	switch {
+	case err == nil:
+		s.kept[experiment] = k
+		return k
+	case !errors.Is(err, fs.ErrNotExist):
+		s.log(fmt.Sprintf("experiments: %s is not read: %v", name, err))
+		if err := os.Rename(name, name+".damaged"); err != nil {
+			s.log("experiments: " + err.Error())
+		}
+	}
+	delete(s.kept, experiment)
+	return nil
 }
 
 // open creates the folder and locks it. The lock lasts as long as the process.
@@ -222,7 +234,7 @@ func (s *Store) save(now time.Time) {
 	var files []*stateFile
 	for _, k := range s.kept {
 		wait := saveEvery + time.Duration(len(k.trial.units)/saveUnits)*time.Second
-		if !k.dirty || !now.IsZero() && now.Sub(k.saved) < wait {
+		if k.summary || !k.dirty || !now.IsZero() && now.Sub(k.saved) < wait {
 			continue
 		}
 		k.dirty, k.saved = false, now

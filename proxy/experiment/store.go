@@ -36,6 +36,7 @@ type kept struct {
 	changed  time.Time // when the policies or the settings of the test last changed; zero: never
 	active   bool      // configured
 	dirty    bool      // not saved
+	summary  bool      // units are left out, as it is not configured
 	saved    time.Time
 }
 
@@ -76,6 +77,9 @@ func (s *Store) Configure(all []Settings) {
 	}
 	for _, of := range all {
 		k := s.kept[of.Name]
+		if k != nil && k.summary {
+			k = s.read(of.Name)
+		}
 		if k == nil {
 			k = &kept{trial: newTrial(&of), began: s.now()}
 			s.kept[of.Name] = k

@@ -61,7 +61,7 @@ func (t *trial) unit(key unitKey) *unit {
 		i = len(t.units)
 		t.units = append(t.units, unit{key: key})
 		t.at[key] = i
-	default:
+	default: // the oldest makes room
 		i, t.next = t.next, (t.next+1)%maxUnits
 		delete(t.at, t.units[i].key)
 		t.units[i] = unit{key: key}
