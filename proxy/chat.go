@@ -37,6 +37,7 @@ type chatRequest struct {
 	tools      *tooling                // set if the model is offered Sidenote's tools
 	given      *givenTurn              // set if the policy repeats sources
 	staging    *staging                // set if the chat is answered in stages
+	recordAs   string                  // policy that says what is recorded, if it is not that of the request
 	sampled    bool                    // the upstream's token count of this request is compared with ours
 }
 
@@ -174,8 +175,9 @@ func (x *exchange) beginRecord(a *attempt, received []byte) {
 	if x.server.recorder == nil || !x.target.Route.Answers() || x.report.Rewrite.Ledger.Background != "" {
 		return
 	}
-	x.draft = x.server.recorder.Begin(x.policy.Name, x.policy.Tenant, x.report.ID)
+	x.draft = x.server.recorder.Begin(cmp.Or(x.recordAs, x.policy.Name), x.policy.Tenant, x.report.ID)
 	x.draft.Ask(received, a.req, &a.asked)
+	x.draft.Experiment(x.report.Experiment.Name, x.report.Experiment.Arm)
 }
 
 // headerValue returns the value of a header of the request, "" if it has none.

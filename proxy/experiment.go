@@ -35,6 +35,7 @@ func (x *exchange) joinExperiment(req *chat.Request, asked *rewrite.Options) {
 	}
 	of := report.Experiment{Name: e.Name, Arm: string(e.Assign(x.policy.Tenant, unit)), Unit: uint64(unit)}
 	if of.Arm == string(experiment.B) {
+		x.recordAs = x.policy.Name
 		x.usePolicy(e.B)
 	}
 	of.Counted = x.target.Route.Answers() && !req.OnlyWarms() && x.report.SwitchedFrom == "" && (asked.Mode == nil || *asked.Mode >= x.policy.Rewrite.Mode)
@@ -140,14 +141,21 @@ const feedbackPath = "/v1/feedback"
 // maxFeedback is the largest body of feedback, in bytes.
 const maxFeedback = 4 << 10
 
-// isFeedback reports whether this is feedback for Sidenote. Without an experiment in its tenant's
-// policy, such a request is relayed like any other.
+// isFeedback reports whether this is feedback for Sidenote. If its tenant's policy has no experiment and
+// is not recorded, such a request is relayed like any other.
 func (x *exchange) isFeedback() bool {
 	return x.target.Route == route.Other && !x.target.Ambiguous && x.ctx.IsPost() && strings.HasSuffix(x.target.Path, feedbackPath) && x.rates()
 }
 
-// rates reports whether the tenant's answers can be rated.
-func (x *exchange) rates() bool { return x.policy.Experiment != nil && len(x.server.raters) > 0 }
+// rates reports whether answers of the tenant can be rated.
+func (x *exchange) rates() bool {
+	for p := range x.policy.All {
+		if p.Experiment != nil && len(x.server.raters) > 0 || x.server.recorder.Records(p.Name) {
+			return true
+		}
+	}
+	return false
+}
 
 // takeFeedback answers a feedback request.
 func (x *exchange) takeFeedback() error {

@@ -280,3 +280,33 @@ func TestRecordsCitations(t *testing.T) {
 		})
 	}
 }
+
+// Feedback for a recorded answer is in its record, whether it comes while the record waits to be
+// written or later; the last score counts. Other ids are unknown, and a tenant that records nothing
+// has its feedback relayed.
+func TestRecordsFeedback(t *testing.T) {
+	p := newTape(t, nil)
+	u := newUpstream(t, answerJSON(`{}`))
+	g := openIn(t, u, func(cfg *proxy.Config) { cfg.Recorder = p.Recorder })
+	rate := func(body string, status int) {
+		t.Helper()
+		if resp := g.raw(t, feedbackRequest(body)); resp.StatusCode != status {
+			text, _ := io.ReadAll(resp.Body)
+			t.Errorf("%s: %d %s", body, resp.StatusCode, text)
+		}
+	}
+	var ids []string
+	for range 2 {
+		resp, _ := g.post(t, chatBody)
+		ids = append(ids, resp.Header.Get(report.HeaderID))
+		g.reports.next(t)
+	}
+	rate(fmt.Sprintf(`{"id":%q,"score":-1}`, ids[0]), 204)
+	rate(fmt.Sprintf(`{"id":%q,"score":0.5}`, ids[0]), 204)
+	rate(`{"id":"01ARZ3NDEKTSV4RRFFQ69G5FAV","score":1}`, 404)
+	rate(fmt.Sprintf(`{"id":%q,"score":2}`, ids[0]), 400)
+	all := p.all(t)
+	if len(all) != 2 || all[0].ID != ids[0] || all[0].Feedback == nil || *all[0].Feedback != 0.5 || all[1].Feedback != nil {
+		t.Errorf("recorded %+v", all)
+	}
+}

@@ -91,9 +91,12 @@ type Server struct {
 func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Logger, records ...report.Recorder) (*Server, error) {
 	cfg.Timeouts = cfg.Timeouts.orDefaults()
 	all := report.Recorders{metrics}
+	var raters []FeedbackTaker
 	if cfg.Experiments != nil {
-		all = append(all, cfg.Experiments)
-		cfg.Feedback = append([]FeedbackTaker{cfg.Experiments}, cfg.Feedback...)
+		all, raters = append(all, cfg.Experiments), append(raters, cfg.Experiments)
+	}
+	if cfg.Recorder != nil {
+		raters = append(raters, cfg.Recorder)
 	}
 	s := &Server{
 		metrics:     metrics,
@@ -105,7 +108,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 		recorder:    cfg.Recorder,
 		documents:   cfg.Documents,
 		experiments: cfg.Experiments,
-		raters:      cfg.Feedback,
+		raters:      raters,
 		log:         log,
 		concurrency: int64(cfg.Concurrency),
 		timeouts:    cfg.Timeouts,
@@ -249,7 +252,6 @@ type Config struct {
 	Tools       *RoundsKit        // runs tool calls of models if policies offer tools; nil: no tools
 	Tracing     *Tracing          // makes spans; nil: no spans
 	Experiments *experiment.Store // of policies; nil: all requests get policy A
-	Feedback    []FeedbackTaker   // get applications' scores of answers
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }

@@ -151,6 +151,15 @@ func (r *Recorder) Configure(policies map[string]Settings) {
 	r.signal()
 }
 
+// Records reports whether requests of a policy are recorded.
+func (r *Recorder) Records(policy string) bool {
+	if r == nil {
+		return false
+	}
+	t := (*r.targets.Load())[policy]
+	return t != nil && t.settings.Load() != nil
+}
+
 func (r *Recorder) newTarget(policy string) *target {
 	return &target{of: r, policy: policy, ring: ring{files: r.options.files, dir: filepath.Join(r.dir, policy), policy: policy}}
 }
