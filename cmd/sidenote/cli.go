@@ -60,6 +60,7 @@ type cli struct {
 	Reload     reloadCmd     `cmd:"" help:"Reload the configuration of a running instance."`
 	Usage      usageCmd      `cmd:"" help:"Show what tenants used of their limits, and what is left."`
 	Experiment experimentCmd `cmd:"" help:"Show the outcomes of experiments with policies."`
+	Replay     replayCmd     `cmd:"" help:"Ask recorded questions again under another policy, and show what changes."`
 	Gaps       gapsCmd       `cmd:"" help:"Show what the knowledge bases lack in recorded questions."`
 	Key        keyCmd        `cmd:"" help:"Create, hash and list keys of tenants."`
 	Health     healthCmd     `cmd:"" help:"Check the health of a running instance."`

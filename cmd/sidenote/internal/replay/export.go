@@ -65,14 +65,18 @@ func Candidates(ctx context.Context, from record.Store, q record.Query, progress
 	return list, e, nil
 }
 
-// add merges a record.
+// add merges a record. What a request asked to search for counts, if it did.
 func (e *Export) add(to map[string]*asked, rec *record.Record) {
-	key := normalised(rec.Question)
+	question, given := rec.Question, false
+	if rec.Asked != nil && rec.Asked.Query != "" {
+		question, given = rec.Asked.Query, true
+	}
+	key := normalised(question)
 	switch {
 	case key == "":
 		e.NoQuestion++
 		return
-	case len(rec.Earlier) > 0 && followup.Depends(rec.Question):
+	case !given && len(rec.Earlier) > 0 && followup.Depends(question):
 		e.FollowUps++
 		return
 	case !rec.Cites():
@@ -84,7 +88,7 @@ func (e *Export) add(to map[string]*asked, rec *record.Record) {
 	}
 	q := to[key]
 	if q == nil {
-		q = &asked{text: rec.Question, cited: map[document]int{}}
+		q = &asked{text: question, cited: map[document]int{}}
 		to[key] = q
 	}
 	q.times++
@@ -136,7 +140,7 @@ func (e Export) Print(w io.Writer) {
 	for _, of := range []struct {
 		n    int
 		what string
-	}{{e.Uncited, "the answer cites no document, or was not read"}, {e.FollowUps, "what is asked depends on earlier messages"}, {e.Disliked, "the feedback is negative"}, {e.NoQuestion, "no question"}} {
+	}{{e.Uncited, "the answer cites no document, or its citations were not read (annotations: on reads them)"}, {e.FollowUps, "what is asked depends on earlier messages"}, {e.Disliked, "the feedback is negative"}, {e.NoQuestion, "no question"}} {
 		if of.n > 0 {
 			p.row("left out", "%s: %s", terminal.Thousands(of.n), of.what)
 		}

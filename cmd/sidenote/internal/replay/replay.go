@@ -18,6 +18,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // Errors of Replayer.Resolve. They wrap the name.
@@ -310,10 +311,7 @@ func (a *attempt) replay(ctx context.Context, o *Outcome, run explain.DryRunRequ
 	given := givenBy(res)
 	o.Sources = align(a.rec.Sources, given, now.Rules.Knowledge)
 	o.Change = changeOf(o.Sources)
-	block := ""
-	if res.Outcome == rewrite.Injected {
-		block = rewrite.InsertedText(res.Edits)
-	}
+	block := insertedBy(res)
 	if a.Redact != nil {
 		block = a.Redact(a.rec.Policy)(block)
 	}
@@ -331,6 +329,17 @@ func (a *attempt) replay(ctx context.Context, o *Outcome, run explain.DryRunRequ
 		o.notAsked = helpersOf(&a.policy.Rewrite)
 	}
 	return &now, nil
+}
+
+// insertedBy returns the text that a rewrite adds, as a record has it.
+func insertedBy(res *rewrite.Result) string {
+	switch {
+	case res.Block != nil:
+		return chat.Unescape(res.Block)
+	case res.Outcome == rewrite.Injected:
+		return rewrite.InsertedText(res.Edits)
+	}
+	return ""
 }
 
 // helpersOf names the services that a policy asks before and after the search.
@@ -397,10 +406,18 @@ func (a *attempt) incomparable(o *Outcome, now *explain.DryRunResult) *Cause {
 		return &Cause{Code: CauseRepeat}
 	case rec.Body == nil && rec.Reason == rewrite.ReasonPresent:
 		return &Cause{Code: CausePresent}
+	case redacted(rec):
+		return &Cause{Code: CauseRedacted}
 	case rec.Body == nil && o.SameInput && o.Change == 0:
 		return &Cause{Code: CauseTexts}
 	}
 	return nil
+}
+
+// redacted reports whether texts that were searched for are not recorded as they were.
+func redacted(rec *record.Record) bool {
+	asked := rec.Asked != nil && record.IsRedacted(rec.Asked.Query)
+	return asked || record.IsRedacted(rec.Question) || record.IsRedacted(string(rec.Filter)) || slices.ContainsFunc(rec.Earlier, record.IsRedacted)
 }
 
 // searched reports whether the search for a record was complete.
