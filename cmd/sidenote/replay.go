@@ -19,6 +19,7 @@ import (
 	"sidenote/proxy/record"
 	"sidenote/retrieval/eval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/tokens"
 )
 
 type replayCmd struct {
@@ -46,7 +47,7 @@ type replayCmd struct {
 func (replayCmd) Help() string {
 	return "Runs recorded questions through a policy again, without an upstream and without caches: which get other sources, more tokens, none at all. " +
 		"Without --policy it shows what another state of the bases, or another version of Sidenote, does. Questions are recorded if a policy has the key record. " +
-		"Filters of tenants and of the recorded requests hold under every policy, and no base is searched that the policy does not have.\n\n" +
+		"Where bases have vectors the questions are embedded again. Filters of tenants and of the recorded requests hold under every policy, and no base is searched that the policy does not have.\n\n" +
 		"sidenote replay --config sidenote.yaml --policy careful --since 7d\n\nsidenote replay --config sidenote.yaml --page replay.html\n\n" +
 		"sidenote replay --config sidenote.yaml --policy careful --with-upstream --budget 2.50\n\nsidenote replay --config sidenote.yaml --export questions.csv\n\n" +
 		"Questions are sorted by how much they changed: " + replay.ChangeMeasure + ".\n\n" +
@@ -78,9 +79,6 @@ func (c *replayCmd) Run(a *app) error {
 	if chosen.Since, err = sinceOf(c.Since, time.Now()); err != nil {
 		return usageError{err}
 	}
-	for _, line := range records.Unread() {
-		fmt.Fprintln(a.stderr, line)
-	}
 	show, stop := newProgress(a)
 	defer stop()
 	if c.Export != "" {
@@ -98,6 +96,9 @@ func (c *replayCmd) Run(a *app) error {
 	show.Clear()
 	if n := records.Damaged(); n > 0 {
 		fmt.Fprintf(a.stderr, "records: %s skipped\n", terminal.Plural(n, "damaged part"))
+	}
+	if lines := records.Unread(); len(lines) > 0 {
+		err = errors.Join(err, errors.New(strings.Join(lines, "; ")))
 	}
 	return errors.Join(undone(err), c.print(a, report))
 }
@@ -188,6 +189,9 @@ func (c *replayCmd) replay(a *app, cfg *config.Config, run *replay.Run, limit bu
 	_, _, request := server.Uncached(e)
 	r := run.Replayer
 	r.Runner = explain.DryRunner{Rewriter: &rewrite.Rewriter{Retriever: request, Models: e.Rewriter.Models}, Planners: e.Planners}
+	if _, known := tokens.Lookup(cfg.ModelTable(), c.Model); c.Model != "" && !known {
+		fmt.Fprintf(a.stderr, "--model: no row of the model table is for %s, so its tokens are estimated\n", terminal.Clean(c.Model))
+	}
 	policies := &replayedPolicies{app: a, cfg: cfg, engine: e, found: map[[2]string]resolvedPolicy{}}
 	r.Resolve, r.Redact = policies.resolve, redactors(cfg)
 	if c.WithUpstream {

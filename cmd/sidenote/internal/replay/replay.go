@@ -241,6 +241,7 @@ type attempt struct {
 	rec    *record.Record
 	policy *tenant.Policy
 	run    explain.DryRunRequest
+	whole  bool // the body is as received, and tells all that was asked
 }
 
 // prepare makes the request. It returns why it cannot.
@@ -252,7 +253,8 @@ func (a *attempt) prepare() *Cause {
 	}
 	var body []byte
 	if err == nil {
-		body, err = bodyOf(a.rec, api, a.Model, false)
+		a.whole = isWhole(a.rec, api)
+		body, err = a.body(api, false)
 	}
 	if err != nil {
 		return &Cause{CauseUnread, []string{err.Error()}}
@@ -263,7 +265,7 @@ func (a *attempt) prepare() *Cause {
 			options.Mode = &inject
 		}
 	}
-	if a.Ask != nil && a.rec.Body != nil { // answers are read whole
+	if a.Ask != nil && a.whole { // answers are read whole
 		if body, err = withMembers(body, map[string]any{"stream": nil, "stream_options": nil}); err != nil {
 			return &Cause{CauseUnread, []string{err.Error()}}
 		}
@@ -287,10 +289,10 @@ func (a *attempt) closest(ctx context.Context, o *Outcome) (*explain.DryRunResul
 			return now, err
 		}
 	}
-	if a.rec.Body != nil || o.Change > 0 || len(o.Sources) == 0 {
+	if a.whole || o.Change > 0 || len(o.Sources) == 0 {
 		return now, nil
 	}
-	if again.Body, err = bodyOf(a.rec, *again.API, a.Model, true); err != nil {
+	if again.Body, err = a.body(*again.API, true); err != nil {
 		return nil, err
 	}
 	structured := *o
@@ -396,22 +398,35 @@ func (a *attempt) incomparable(o *Outcome, now *explain.DryRunResult) *Cause {
 		return &Cause{CauseDegraded, []string{string(then)}}
 	case is.Failed():
 		return &Cause{CauseFailing, []string{string(is)}}
+	case failed(now) != "":
+		return &Cause{CauseFailing, []string{failed(now)}}
 	case !searched(rec):
 		return &Cause{CauseThen, []string{string(cmp.Or(rec.Reason, rewrite.Reason(rec.Outcome)))}}
 	case len(o.notAsked) > 0:
 		return &Cause{CauseHelpers, o.notAsked}
 	case rec.Mode == rewrite.Tools.String() && len(rec.Sources) > 0:
 		return &Cause{Code: CauseTools}
-	case rec.Body == nil && len(rec.Earlier) > 0 && now.Rules.Repeat == rewrite.RepeatKeep:
+	case !a.whole && len(rec.Earlier) > 0 && now.Rules.Repeat == rewrite.RepeatKeep:
 		return &Cause{Code: CauseRepeat}
-	case rec.Body == nil && rec.Reason == rewrite.ReasonPresent:
+	case !a.whole && rec.Reason == rewrite.ReasonPresent:
 		return &Cause{Code: CausePresent}
 	case redacted(rec):
 		return &Cause{Code: CauseRedacted}
-	case rec.Body == nil && o.SameInput && o.Change == 0:
+	case !a.whole && o.SameInput && (o.Change == 0 || len(rec.Earlier) > 0 || adds(o.Sources)):
 		return &Cause{Code: CauseTexts}
 	}
 	return nil
+}
+
+// failed returns the helper, or the stage of the search, that failed in a replay; "" for none.
+func failed(now *explain.DryRunResult) string {
+	return cmp.Or(string(now.Rewrite.Retrieval.Degraded), string(now.PlanFailed()), string(now.RerankFailed()), string(now.GradeFailed()))
+}
+
+// adds reports whether all sources are still there, and more: some may have been left out, as the
+// messages held them or there was less room.
+func adds(sources []Source) bool {
+	return !slices.ContainsFunc(sources, func(s Source) bool { return s.Now == 0 })
 }
 
 // redacted reports whether texts that were searched for are not recorded as they were.

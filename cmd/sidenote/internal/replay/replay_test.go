@@ -395,3 +395,52 @@ type failing struct{ error }
 func (f failing) All(record.Query) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) { yield(nil, f.error) }
 }
+
+// Where only the questions were recorded and nothing else has changed, sources that the messages may
+// have held, and follow-ups, are not taken for changes; a lost source is.
+func TestWhatQuestionsDoNotTell(t *testing.T) {
+	r := newRig()
+	held := r.record(t, "plain", `{"model":"m","messages":[{"role":"system","content":"16 weeks of leave"},{"role":"user","content":"leave dogs"}]}`, chat.Completions)
+	if len(held.Sources) != 1 {
+		t.Fatalf("the source that the messages held was added: %+v", held)
+	}
+	if o := r.replay(t, held); !o.Identical {
+		t.Errorf("with the body: %+v", o)
+	}
+	held.Body = nil
+	if o := r.replay(t, held); o.Incomparable == nil || o.Incomparable.Code != replay.CauseTexts {
+		t.Errorf("with the question: %+v, %+v", o, o.Incomparable)
+	}
+	lost := r.asked(t, "plain", "leave dogs")
+	delete(r.library.texts, "dogs")
+	if o := r.replay(t, lost); o.Incomparable != nil || !o.SameInput || o.Change == 0 {
+		t.Errorf("a lost source: %+v, %+v", o, o.Incomparable)
+	}
+	lost.Earlier = []string{"pay"}
+	if o := r.replay(t, lost); o.Incomparable == nil || o.Incomparable.Code != replay.CauseTexts {
+		t.Errorf("of a follow-up: %+v, %+v", o, o.Incomparable)
+	}
+}
+
+// A question that is not recorded as it was asked is not compared.
+func TestRedactedQuestion(t *testing.T) {
+	r := newRig()
+	rec := r.asked(t, "plain", "leave dogs")
+	rec.Question = "leave (a number)"
+	r.policy("other", func(p *tenant.Policy) { p.Rewrite.ContextTokens = 1000 })
+	r.replayer.Policy = "other"
+	if o := r.replay(t, rec); o.Incomparable == nil || o.Incomparable.Code != replay.CauseRedacted {
+		t.Errorf("%+v, %+v", o, o.Incomparable)
+	}
+}
+
+// Of a conversation that the upstream holds, the body does not tell the question's context, but the
+// record does.
+func TestConversationOfUpstream(t *testing.T) {
+	r := newRig()
+	rec := r.record(t, "plain", `{"model":"m","previous_response_id":"r1","input":[{"role":"user","content":"leave"}]}`, chat.Responses)
+	rec.Question, rec.Earlier = "dogs", []string{"leave"}
+	if o := r.replay(t, rec); o.Sources[0].Doc != "dogs" {
+		t.Errorf("%+v", o)
+	}
+}

@@ -28,11 +28,22 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// bodyOf returns the request of a record: the body as received or, if only the question was recorded,
-// a chat of the user's messages. A model other than "" replaces the record's. With structured, the
-// chat asks for an answer in JSON.
-func bodyOf(r *record.Record, api chat.API, model string, structured bool) ([]byte, error) {
-	if r.Body != nil {
+// isWhole reports whether the body of a record tells all that was asked: it is recorded, and the
+// upstream holds no earlier turns.
+func isWhole(r *record.Record, api chat.API) bool {
+	if r.Body == nil {
+		return false
+	}
+	req, err := api.Parse(r.Body)
+	return err == nil && !req.History.Continued()
+}
+
+// body returns the request of a record: the body as received or, if that is not whole, a chat of the
+// user's messages. The replayer's model replaces the record's. With structured, the chat asks for an
+// answer in JSON.
+func (a *attempt) body(api chat.API, structured bool) ([]byte, error) {
+	r, model := a.rec, a.Model
+	if a.whole {
 		if model == "" {
 			return r.Body, nil
 		}

@@ -96,7 +96,10 @@ func (r *Run) Do(ctx context.Context) (*Report, error) {
 	if failed != nil {
 		return report, fmt.Errorf("read the records: %w", failed)
 	}
-	return report, outer.Err()
+	if err := outer.Err(); err != nil {
+		return report, fmt.Errorf("stopped after %d of %d questions: %w", done, total, err)
+	}
+	return report, nil
 }
 
 // chosen returns the selected records, and their number. The store is read twice, so that nothing is
