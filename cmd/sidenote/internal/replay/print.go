@@ -54,8 +54,7 @@ func (p printer) head(r *Report) {
 	if r.Model != "" {
 		under += " and model " + terminal.Clean(r.Model)
 	}
-	took := time.Duration(r.TookMS) * time.Millisecond
-	p.row("replayed", "%s of %s under %s in %s", terminal.Thousands(r.Replayed), terminal.Plural(r.Records, "recorded question"), under, terminal.Short(took, 10))
+	p.row("replayed", "%s of %s under %s in %.1f s", terminal.Thousands(r.Replayed), terminal.Plural(r.Records, "recorded question"), under, r.TookMS/1e3)
 	if r.First != nil {
 		p.row("", "%s to %s UTC", r.First.UTC().Format(time.DateTime), r.Last.UTC().Format(time.DateTime))
 	}

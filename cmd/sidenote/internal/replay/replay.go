@@ -254,7 +254,7 @@ func (a *attempt) prepare() *Cause {
 	var body []byte
 	if err == nil {
 		a.whole = isWhole(a.rec, api)
-		body, err = a.body(api, false)
+		body, err = a.body(api, surroundings{system: true})
 	}
 	if err != nil {
 		return &Cause{CauseUnread, []string{err.Error()}}
@@ -274,31 +274,32 @@ func (a *attempt) prepare() *Cause {
 	return nil
 }
 
-// closest replays the request and sets o. Where only the question was recorded, it tries the limit of
-// the record and an answer in JSON, of which the record does not tell, if the policy and the bases are
-// as they were but the added text is not.
+// closest replays the request and sets o. Of a question alone it is not known what else was in the
+// request. So if the policy and the bases are as they were, but the added text is not, the record's
+// limit and other chats are tried.
 func (a *attempt) closest(ctx context.Context, o *Outcome) (*explain.DryRunResult, error) {
 	now, err := a.replay(ctx, o, a.run)
 	if err != nil || !o.SameInput || o.Identical {
 		return now, err
 	}
-	again := a.run
 	if limit := a.rec.Budget; limit > 0 && limit < now.Rewrite.Ledger.Budget {
-		again.ContextTokens = limit
-		if now, err = a.replay(ctx, o, again); err != nil || o.Identical {
+		a.run.ContextTokens = limit
+		if now, err = a.replay(ctx, o, a.run); err != nil || o.Identical {
 			return now, err
 		}
 	}
-	if a.whole || o.Change > 0 || len(o.Sources) == 0 {
+	if a.whole {
 		return now, nil
 	}
-	if again.Body, err = a.body(*again.API, true); err != nil {
-		return nil, err
-	}
-	structured := *o
-	if as, err := a.replay(ctx, &structured, again); err == nil && structured.Identical {
-		*o, a.run = structured, again
-		return as, nil
+	for _, around := range otherSurroundings {
+		other, again := *o, a.run
+		if again.Body, err = a.body(*again.API, around); err != nil {
+			return nil, err
+		}
+		if as, err := a.replay(ctx, &other, again); err == nil && other.Identical {
+			*o, a.run = other, again
+			return as, nil
+		}
 	}
 	return now, nil
 }
@@ -322,7 +323,7 @@ func (a *attempt) replay(ctx context.Context, o *Outcome, run explain.DryRunRequ
 		Tokens: res.Ledger.Grown(), Retrieval: report.Milliseconds(res.RetrieveTook), Block: block,
 	}
 	if o.Identical = block == a.rec.Block; o.Identical && o.Now.Row == a.rec.Row {
-		o.Now.Tokens = a.rec.Tokens // a chat of questions may lack the message that it was added to
+		o.Now.Tokens = a.rec.Tokens // the message that it was added to may differ
 	}
 	o.changedBases = changedBases(a.rec.Bases, res.Retrieval.Bases)
 	o.SameInput = a.rec.Hash == now.PolicyHash && a.rec.Row == o.Now.Row && sameBases(a.rec.Bases, res.Retrieval.Bases)

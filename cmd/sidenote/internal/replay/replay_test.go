@@ -159,10 +159,16 @@ func (r *rig) replay(t *testing.T, rec *record.Record) *replay.Outcome {
 // Where nothing has changed what is added is the same, byte for byte, whether the body was recorded
 // or the questions.
 func TestIdenticalWhereNothingChanged(t *testing.T) {
-	bodies := map[chat.API]string{
-		chat.Completions: `{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"pay ?"},{"role":"assistant","content":"Fridays"},{"role":"user","content":"leave dogs"}]%s}`,
-		chat.Responses:   `{"model":"m","instructions":"Be brief.","input":[{"role":"user","content":"leave dogs"}]%s}`,
-		chat.Messages:    `{"model":"m","max_tokens":10,"system":"Be brief.","messages":[{"role":"user","content":"leave dogs"}]%s}`,
+	bodies := map[chat.API][]string{
+		chat.Completions: {
+			`{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"pay ?"},{"role":"assistant","content":"Fridays"},{"role":"user","content":"leave dogs"}]%s}`,
+			`{"model":"m","messages":[{"role":"user","content":"leave dogs"}]%s}`,
+		},
+		chat.Responses: {`{"model":"m","instructions":"Be brief.","input":[{"role":"user","content":"leave dogs"}]%s}`, `{"model":"m","input":[{"role":"user","content":"leave dogs"}]%s}`},
+		chat.Messages: {
+			`{"model":"m","max_tokens":10,"system":"Be brief.","messages":[{"role":"user","content":"leave dogs"}]%s}`, `{"model":"m","max_tokens":10,"messages":[{"role":"user","content":"leave dogs"}]%s}`,
+			`{"model":"m","max_tokens":10,"messages":[{"role":"user","content":"leave dogs"}],"system":"Be brief."%s}`,
+		},
 	}
 	formats := map[chat.API]string{
 		chat.Completions: `,"response_format":{"type":"json_object"}`, chat.Responses: `,"text":{"format":{"type":"json_object"}}`, chat.Messages: `,"output_config":{"format":{"type":"json_schema"}}`,
@@ -170,21 +176,33 @@ func TestIdenticalWhereNothingChanged(t *testing.T) {
 	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit} {
 		r := newRig()
 		r.policy("plain", func(p *tenant.Policy) { p.Rewrite.Placement = placement })
-		for api, body := range bodies {
-			for _, format := range []string{"", formats[api]} {
-				for _, whole := range []bool{true, false} {
-					rec := r.record(t, "plain", fmt.Sprintf(body, format), api)
-					if !whole {
-						rec.Body = nil
-					}
-					if len(rec.Sources) != 2 {
-						t.Fatalf("%s: recorded %+v", api, rec)
-					}
-					if o := r.replay(t, rec); !o.Identical || !o.SameInput || o.Change != 0 || o.Incomparable != nil {
-						t.Errorf("%s %s%s, whole body %v: %+v, %+v\nwas %q", placement, api, format, whole, o, o.Incomparable, rec.Block)
-					}
+		for api, list := range bodies {
+			for _, body := range list {
+				for _, format := range []string{"", formats[api]} {
+					checkIdentical(t, r, api, fmt.Sprintf(body, format))
 				}
 			}
+		}
+	}
+}
+
+// checkIdentical records and replays a request, also from its question alone. The budget has no room
+// for a token more, so the message that the text is added to matters.
+func checkIdentical(t *testing.T, r *rig, api chat.API, body string) {
+	t.Helper()
+	tokens := r.record(t, "plain", body, api).Tokens
+	r.policies["plain"].Rewrite.ContextTokens = tokens
+	defer func() { r.policies["plain"].Rewrite.ContextTokens = 2000 }()
+	for _, whole := range []bool{true, false} {
+		rec := r.record(t, "plain", body, api)
+		if !whole {
+			rec.Body = nil
+		}
+		if len(rec.Sources) != 2 {
+			t.Fatalf("recorded %+v", rec)
+		}
+		if o := r.replay(t, rec); !o.Identical || !o.SameInput || o.Change != 0 || o.Now.Tokens != tokens || o.Incomparable != nil {
+			t.Errorf("%s %s, whole body %v: %+v, %+v\nwas %q", r.policies["plain"].Rewrite.Placement, body, whole, o, o.Incomparable, rec.Block)
 		}
 	}
 }
@@ -352,7 +370,7 @@ func TestReport(t *testing.T) {
 	if len(got.Bases) != 1 || got.Bases[0] != (replay.Base{ID: "kb", Other: 5}) {
 		t.Errorf("bases %+v", got.Bases)
 	}
-	if len(got.Changed) != 2 || got.More != 2 || got.Changed[0].ID != "3" || got.Changed[1].ID != "2" {
+	if len(got.Changed) != 2 || got.More != 2 || got.Changed[0].ID != "2" || got.Changed[1].ID != "3" {
 		t.Errorf("changed %v, %d more", ids(got), got.More)
 	}
 	if all := do(replay.KeepAll, 0); len(all.Changed) != 4 || all.More != 0 {

@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"sidenote/proxy/record"
 	"sidenote/rewrite"
@@ -38,10 +39,24 @@ func isWhole(r *record.Record, api chat.API) bool {
 	return err == nil && !req.History.Continued()
 }
 
+// surroundings are what a chat has besides the user's messages, as far as it changes what is added.
+type surroundings struct {
+	system     bool // a system message, to which the block is added
+	behind     bool // it comes after the messages in the body: so do the texts that are added
+	structured bool // a format of the answer, for which no citations are asked
+}
+
+// otherSurroundings are those that a chat of questions may have had, besides the usual ones.
+var otherSurroundings = [...]surroundings{
+	{}, {system: true, structured: true}, {structured: true}, {system: true, behind: true}, {system: true, behind: true, structured: true},
+}
+
+// systemText is the system message of a chat of questions.
+const systemText = "You are a helpful assistant."
+
 // body returns the request of a record: the body as received or, if that is not whole, a chat of the
-// user's messages. The replayer's model replaces the record's. With structured, the chat asks for an
-// answer in JSON.
-func (a *attempt) body(api chat.API, structured bool) ([]byte, error) {
+// user's messages. The replayer's model replaces the record's.
+func (a *attempt) body(api chat.API, around surroundings) ([]byte, error) {
 	r, model := a.rec, a.Model
 	if a.whole {
 		if model == "" {
@@ -52,27 +67,62 @@ func (a *attempt) body(api chat.API, structured bool) ([]byte, error) {
 	if model == "" {
 		model = r.Model
 	}
-	messages := make([]message, 0, len(r.Earlier)+1)
+	messages := make([]message, 0, len(r.Earlier)+2)
+	var system []member
+	switch {
+	case !around.system:
+	case api == chat.Completions:
+		messages = append(messages, message{"system", systemText})
+	default:
+		system = []member{{systems[api], systemText}}
+	}
 	for _, text := range append(r.Earlier[:len(r.Earlier):len(r.Earlier)], r.Question) {
 		messages = append(messages, message{"user", text})
 	}
-	body := map[string]any{"model": model, listOf[api]: messages}
-	if structured {
-		for name, value := range formats[api] {
-			body[name] = value
-		}
+	members := append([]member{{"model", model}}, system...)
+	members = append(members, member{listOf[api], messages})
+	if around.behind {
+		members = append([]member{{"model", model}, {listOf[api], messages}}, system...)
 	}
-	return json.Marshal(body)
+	if around.structured {
+		members = append(members, formats[api])
+	}
+	return object(members)
+}
+
+// A member is a member of a JSON object.
+type member struct {
+	name  string
+	value any
+}
+
+// object returns a JSON object with its members in that order.
+func object(members []member) ([]byte, error) {
+	out := []byte{'{'}
+	for i, m := range members {
+		value, err := json.Marshal(m.value)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(strconv.AppendQuote(out, m.name), ':'), value...)
+	}
+	return append(out, '}'), nil
 }
 
 // listOf has the member of a body with its messages, by API.
 var listOf = [...]string{chat.Completions: "messages", chat.Responses: "input", chat.Messages: "messages"}
 
-// formats has the members of a body that ask for an answer in JSON, by API.
-var formats = [...]map[string]any{
-	chat.Completions: {"response_format": map[string]any{"type": "json_object"}},
-	chat.Responses:   {"text": map[string]any{"format": map[string]any{"type": "json_object"}}},
-	chat.Messages:    {"output_config": map[string]any{"format": map[string]any{"type": "json_schema"}}},
+// systems has the member of a body with the system message, by API.
+var systems = [...]string{chat.Responses: "instructions", chat.Messages: "system"}
+
+// formats has the member of a body that asks for an answer in JSON, by API.
+var formats = [...]member{
+	chat.Completions: {"response_format", map[string]any{"type": "json_object"}},
+	chat.Responses:   {"text", map[string]any{"format": map[string]any{"type": "json_object"}}},
+	chat.Messages:    {"output_config", map[string]any{"format": map[string]any{"type": "json_schema"}}},
 }
 
 // withMembers returns a JSON object with some members replaced; nil removes one.
