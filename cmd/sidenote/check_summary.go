@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -155,9 +156,35 @@ func printTenantSummary(w io.Writer, cfg *config.Config, name config.Name) {
 	if e := p.Experiment; e != nil {
 		fmt.Fprintf(w, "           experiment %s: %g%% of requests, by %s, get policy %s\n", e.Name, 100*e.Share, e.Unit, e.PolicyB)
 	}
+	printRecord(w, cfg, p.Name)
 	if n := len(p.Overrides); n > 0 {
 		fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", terminal.Plural(n, "override"), name)
 	}
+}
+
+// printRecord prints what is recorded of the requests of a policy.
+func printRecord(w io.Writer, cfg *config.Config, policy string) {
+	s, ok := config.Records(cfg)[policy]
+	if !ok {
+		return
+	}
+	what := "questions and sources"
+	if s.Requests {
+		what = "whole requests"
+	}
+	redacted := []string{"API keys"}
+	if s.Redact.Emails {
+		redacted = append(redacted, "emails")
+	}
+	if s.Redact.Numbers {
+		redacted = append(redacted, "numbers")
+	}
+	if n := len(s.Redact.Patterns); n > 0 {
+		redacted = append(redacted, terminal.Plural(n, "pattern"))
+	}
+	size, _ := config.Bytes(s.Max).MarshalText() // never fails
+	fmt.Fprintf(w, "           records %s of %g%% of the chats for %s, %s at most, without %s, in %s\n",
+		what, 100*s.Share, s.Keep, size, strings.Join(redacted, ", "), filepath.Join(cfg.RecordsFolder(), policy))
 }
 
 // printHelpers prints which services a tenant's requests call, and what these read.

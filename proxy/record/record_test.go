@@ -79,6 +79,13 @@ func (r *recorder) tell(problem string, begins bool) {
 	r.log = append(r.log, fmt.Sprint(begins, " ", problem))
 }
 
+// logged returns the problems that began or ended.
+func (r *recorder) logged() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.log)
+}
+
 // counted waits until n requests have any of the results.
 func (r *recorder) counted(n int) map[string]int {
 	r.mu.Lock()

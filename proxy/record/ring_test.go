@@ -212,7 +212,7 @@ func TestFaultsLoseRecordsOnly(t *testing.T) {
 			results := r.counted(56)
 			written = results["p written"]
 			if results["p written"]+results["p failed"] != 56 || len(r.Problems()) > 0 && failed.Load() != "close" && failed.Load() != "sync" {
-				t.Errorf("call %d, %v: %v, %q, %q", failAt, failed.Load(), results, r.Problems(), r.log)
+				t.Errorf("call %d, %v: %v, %q, %q", failAt, failed.Load(), results, r.Problems(), r.logged())
 			}
 		})
 		if size := sizeOf(dir); size > s.Max {
@@ -262,7 +262,7 @@ func TestFullDisk(t *testing.T) {
 		r.records(t, "p", "t", "2", "?")
 		time.Sleep(time.Minute)
 		equal(t, "problems", r.Problems(), nil)
-		equal(t, "log", r.log, []string{"true " + problem, "false " + problem})
+		equal(t, "log", r.logged(), []string{"true " + problem, "false " + problem})
 		r.end(t)
 		if got := r.counted(102); got["p written"] != 2 || got["p failed"] != 100 {
 			t.Errorf("%v", got)
@@ -310,8 +310,8 @@ func TestSlowDisk(t *testing.T) {
 		close(goOn)
 		r.end(t)
 		got := r.counted(record.MaxQueue + 51)
-		if got["p written"]+got["p dropped"] != record.MaxQueue+51 || got["p written"] < record.MaxQueue/2 || len(r.log) != 1 {
-			t.Errorf("%v, %q", got, r.log)
+		if got["p written"]+got["p dropped"] != record.MaxQueue+51 || got["p written"] < record.MaxQueue/2 || len(r.logged()) != 1 {
+			t.Errorf("%v, %q", got, r.logged())
 		}
 	})
 }
@@ -329,7 +329,7 @@ func TestOneWriter(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		problem := "records of policy p are written by another process, which uses " + filepath.Join(dir, "p") + ", and not by this one"
-		equal(t, "log", second.log, []string{"true " + problem})
+		equal(t, "log", second.logged(), []string{"true " + problem})
 		if got := second.counted(10); got["p failed"] != 10 {
 			t.Errorf("%v", got)
 		}
@@ -338,7 +338,7 @@ func TestOneWriter(t *testing.T) {
 		second.records(t, "p", "t", "2", "?")
 		time.Sleep(time.Minute)
 		second.end(t)
-		equal(t, "log", second.log, []string{"true " + problem, "false " + problem})
+		equal(t, "log", second.logged(), []string{"true " + problem, "false " + problem})
 	})
 	list, _ := read(t, dir, map[string]*cache.Keys{"p": keysOf(t, "one")}, record.Query{})
 	equal(t, "records", ids(list), []string{"1", "2"})
