@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -20,7 +21,7 @@ var pageHTML string
 func WritePage(w io.Writer, r *Report) error {
 	page, err := template.New("page").Funcs(template.FuncMap{
 		"style":   func() template.CSS { return template.CSS(inspector.StyleSheet()) }, //nolint:gosec // our own file
-		"visible": inspector.Visible, "count": thousands, "cause": CauseText, "sides": sides, "ms": ms, "join": joined,
+		"visible": inspector.Visible, "count": thousands, "cause": CauseText, "sides": sides, "ms": ms, "join": joined, "short": short,
 		"time":    func(t time.Time) string { return t.UTC().Format(time.DateTime) },
 		"change":  func(v float64) string { return fmt.Sprintf("%.3f", v) },
 		"percent": func(n, all int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(all, 1))) },
@@ -34,6 +35,12 @@ func WritePage(w io.Writer, r *Report) error {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil
+}
+
+// short returns the beginning of a question, made visible.
+func short(question string) string {
+	const most = 300 // columns
+	return inspector.Visible(cmp.Or(terminal.Fit(question, most), "(no question)"))
 }
 
 func joined(list []string) string { return strings.Join(list, ", ") }

@@ -54,6 +54,7 @@ func reportOf(t *testing.T) *replay.Report {
 		Before: replay.Side{Policy: hostile, Model: hostile, Outcome: rewrite.Injected, Sources: 1, Block: hostile + "\n" + hostile},
 		Now:    replay.Side{Policy: hostile, Model: hostile, Outcome: rewrite.Untouched, Reason: rewrite.Reason(retrieval.ReasonNoMatch)},
 	})
+	tally.Add(&replay.Outcome{ID: "4", Time: at, Tenant: "acme", Change: .1, Sources: []replay.Source{{Knowledge: "kb", Doc: "a.md", Change: "added", Now: 1}}})
 	for _, cause := range []string{replay.CauseTenant, hostile} {
 		tally.Add(&replay.Outcome{ID: "2", Time: at, Skipped: &replay.Cause{Code: cause, Names: []string{hostile}}})
 	}
