@@ -25,7 +25,8 @@ const (
 // A Redactor removes personal data from texts. API keys are always masked, as secrets.Mask does. It
 // knows only what is written as such: an address that is spelled out in words stays.
 type Redactor struct {
-	// Emails removes addresses: NAME@DOMAIN, where the domain has a dot. The at sign may be %40.
+	// Emails removes addresses: NAME@DOMAIN, where the domain has a dot, and also @DOMAIN alone. The at
+	// sign may be %40.
 	Emails bool
 	// Numbers removes runs of seven or more digits of any script, with up to two spaces, hyphens,
 	// dots, slashes or parentheses between two of them, and an IBAN's letters: phone, card, account
@@ -86,7 +87,7 @@ func withoutEmails(text string) string {
 		if width > 0 {
 			from, to = nameBefore(text, written, i), domainAfter(text, i+width)
 		}
-		if from == i || to <= i+width {
+		if to <= i+width {
 			i += max(width, 1)
 			continue
 		}
