@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,11 +53,15 @@ type library struct {
 	generation string
 	texts      map[string]string // by document
 	fails      retrieval.Reason
-	asked      *filter.Filter // of the last search
+
+	mu    sync.Mutex
+	asked *filter.Filter // of the last search
 }
 
 func (l *library) Retrieve(_ context.Context, q retrieval.Query) (res retrieval.Result, err error) {
+	l.mu.Lock()
 	l.asked = q.Filter
+	l.mu.Unlock()
 	for _, ref := range q.Bases {
 		res.Bases = append(res.Bases, retrieval.Ref{Knowledge: ref.Knowledge, Generation: l.generation})
 	}
