@@ -18,7 +18,9 @@ func TestCandidatesAreReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "questions.csv")
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.SampledFrom([]string{"=1+1", "@SUM(A1)", "'=x", "''-", "-2", "+a\nb", "a,\"b\"", "＝1", "'s", "x[1", "a{b", `c\[*`}), rapid.StringN(1, 20, -1)).
-			Filter(func(s string) bool { return strings.TrimSpace(s) != "" && utf8.ValidString(s) && !strings.ContainsAny(s, "\r\x00\ufeff") })
+			Filter(func(s string) bool {
+				return strings.TrimSpace(s) != "" && utf8.ValidString(s) && !strings.ContainsAny(s, "\r\x00\ufeff")
+			})
 		want := eval.Candidate{Question: strings.TrimSpace(text.Draw(t, "question")), Expected: strings.TrimSpace(text.Draw(t, "document")), Asked: 3, Cited: 2}
 		if strings.HasPrefix(want.Expected, "./") {
 			t.Skip("ids of documents do not begin so")

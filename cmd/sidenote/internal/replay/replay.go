@@ -87,13 +87,12 @@ type Cause struct {
 
 // The codes of causes for which a record is not replayed.
 const (
-	CauseTenant   = "unknown_tenant"
-	CausePolicy   = "unknown_policy"
-	CauseBases    = "not_searched" // the policy has none of the bases that were searched
-	CauseClaims   = "claims"       // what may be seen depends on the caller's token, which is not recorded
-	CauseUnread   = "unreadable"
-	CauseRefused  = "refused" // the policy refuses the request
-	CauseNotAsked = "not_asked"
+	CauseTenant  = "unknown_tenant"
+	CausePolicy  = "unknown_policy"
+	CauseBases   = "not_searched" // the policy has none of the bases that were searched
+	CauseClaims  = "claims"       // what may be seen depends on the caller's token, which is not recorded
+	CauseUnread  = "unreadable"
+	CauseRefused = "refused" // the policy refuses the request
 )
 
 // The codes of causes for which a record is not compared.
