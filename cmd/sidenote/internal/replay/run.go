@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"sync"
 	"time"
@@ -43,35 +44,7 @@ func (r *Run) Do(ctx context.Context) (*Report, error) {
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	work, outcomes := make(chan *record.Record), make(chan *Outcome)
-	var failed error
-	panics.Go(r.Panicked, func() {
-		for rec, err := range records {
-			if failed = err; err != nil {
-				return
-			}
-			select {
-			case work <- rec:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}, func() { close(work) })
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Add(1)
-		panics.Go(r.Panicked, func() {
-			for rec := range work {
-				if o := r.Replayer.Replay(ctx, rec); ctx.Err() == nil { // else it was cut short
-					outcomes <- o
-				}
-			}
-		}, workers.Done)
-	}
-	go func() {
-		workers.Wait()
-		close(outcomes)
-	}()
+	outcomes, failure := r.start(ctx, records)
 	var fatal error
 	for o := range outcomes {
 		if o.Answer != nil && o.Answer.fatal != nil {
@@ -93,8 +66,8 @@ func (r *Run) Do(ctx context.Context) (*Report, error) {
 	if fatal != nil {
 		return nil, fatal
 	}
-	if failed != nil {
-		return report, fmt.Errorf("read the records: %w", failed)
+	if err := failure(); err != nil {
+		return report, fmt.Errorf("read the records: %w", err)
 	}
 	if err := outer.Err(); err != nil {
 		return report, fmt.Errorf("stopped after %d of %d questions: %w", done, total, err)
@@ -102,9 +75,44 @@ func (r *Run) Do(ctx context.Context) (*Report, error) {
 	return report, nil
 }
 
+// start replays records in the background. outcomes is closed after the last; then failure returns the
+// error of the store, if any.
+func (r *Run) start(ctx context.Context, records iter.Seq2[*record.Record, error]) (outcomes <-chan *Outcome, failure func() error) {
+	work, replayed := make(chan *record.Record), make(chan *Outcome)
+	var failed error
+	panics.Go(r.Panicked, func() {
+		for rec, err := range records {
+			if failed = err; err != nil {
+				return
+			}
+			select {
+			case work <- rec:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}, func() { close(work) })
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Add(1)
+		panics.Go(r.Panicked, func() {
+			for rec := range work {
+				if o := r.Replayer.Replay(ctx, rec); ctx.Err() == nil { // else it was cut short
+					replayed <- o
+				}
+			}
+		}, workers.Done)
+	}
+	go func() {
+		workers.Wait()
+		close(replayed)
+	}()
+	return replayed, func() error { return failed }
+}
+
 // chosen returns the selected records, and their number. The store is read twice, so that nothing is
 // held: records that come in between are left out.
-func chosen(ctx context.Context, from record.Store, s Selection) (records func(yield func(*record.Record, error) bool), total int, err error) {
+func chosen(ctx context.Context, from record.Store, s Selection) (records iter.Seq2[*record.Record, error], total int, err error) {
 	if s.Until.IsZero() {
 		s.Until = time.Now()
 	}
