@@ -184,7 +184,7 @@ func printRecord(w io.Writer, cfg *config.Config, policy string) {
 	}
 	size, _ := config.Bytes(s.Max).MarshalText() // never fails
 	fmt.Fprintf(w, "           records %s of %g%% of the chats for %s, %s at most, without %s, in %s\n",
-		what, 100*s.Share, s.Keep, size, strings.Join(redacted, ", "), filepath.Join(cfg.RecordsFolder(), policy))
+		what, 100*s.Share, config.Age(s.Keep), size, strings.Join(redacted, ", "), filepath.Join(cfg.RecordsFolder(), policy))
 }
 
 // printHelpers prints which services a tenant's requests call, and what these read.

@@ -157,6 +157,11 @@ func (c *Comparison) Value(v float64, sign bool) string {
 	return text + suffix
 }
 
+// Needed says what a verdict needs.
+func Needed() string {
+	return fmt.Sprintf("a verdict needs %d units in both arms and, of shares, %d cases each of yes and no", MinUnits, minEvents)
+}
+
 // Words says the verdict for people. planned and made are numbers of requests.
 func (c *Comparison) Words(planned, made int) string {
 	switch c.Verdict {
@@ -168,7 +173,7 @@ func (c *Comparison) Words(planned, made int) string {
 		}
 		return "no difference found yet"
 	case TooLittle:
-		return fmt.Sprintf("too little data: at least %d units in both arms are needed, and %d cases each of yes and no", MinUnits, minEvents)
+		return "too little data"
 	}
 	return "not measured in both arms"
 }

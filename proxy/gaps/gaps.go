@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/unicode/norm"
-
 	"sidenote/proxy/record"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -136,7 +134,7 @@ type Report struct {
 	Object   string    `json:"object"` // "gaps"
 	Since    time.Time `json:"since,omitzero"`
 	Records  int       `json:"records"`  // read
-	Searched int       `json:"searched"` // of them, those for which the bases were searched
+	Searched int       `json:"searched"` // of them, those for which the bases were searched, without small talk
 	Gaps     int       `json:"gaps"`     // of these, those that lack something
 	Left     int       `json:"left_out"` // gaps beyond the limit, the oldest
 	Groups   []Group   `json:"groups"`
@@ -168,9 +166,9 @@ func Find(ctx context.Context, store record.Store, q record.Query, find Finder) 
 	return c.report, nil
 }
 
-// A gap is a question that lacks something; the same text may have been asked several times.
+// A gap is a question that lacks something, or several of the same terms.
 type gap struct {
-	terms map[string]float64
+	terms termVector
 	of    []*record.Record // oldest first
 	kinds []Kind
 	found Finding
@@ -180,7 +178,6 @@ type collection struct {
 	report *Report
 	known  frequencies
 	gaps   []*gap
-	byText map[string]*gap
 	held   []*record.Record // gaps, oldest first
 	kinds  []Kind
 }
@@ -191,8 +188,12 @@ func (c *collection) add(r *record.Record) {
 	if !Searched(r) || strings.TrimSpace(r.Question) == "" {
 		return
 	}
+	terms := termsOf(r.Question, r.Earlier)
+	if smallTalk(terms) {
+		return
+	}
 	c.report.Searched++
-	c.known.add(termsOf(r.Question, r.Earlier))
+	c.known.add(terms)
 	kind := KindOf(r)
 	if kind == "" {
 		return
@@ -217,13 +218,14 @@ func (c *collection) cut() {
 // group makes the groups of the report.
 func (c *collection) group(ctx context.Context, find Finder) error {
 	c.cut()
-	c.byText = map[string]*gap{}
+	same := map[string]*gap{}
 	for i, r := range c.held {
-		key := strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(strings.Join(append(r.Earlier, r.Question), "\n")))), " ")
-		g := c.byText[key]
-		if g == nil {
-			g = &gap{terms: termsOf(r.Question, r.Earlier)}
-			c.byText[key] = g
+		terms := c.known.vector(termsOf(r.Question, r.Earlier))
+		key := terms.key()
+		g := same[key]
+		if g == nil || key == "" {
+			g = &gap{terms: terms}
+			same[key] = g
 			c.gaps = append(c.gaps, g)
 		}
 		g.of, g.kinds = append(g.of, r), append(g.kinds, c.kinds[i])
@@ -240,7 +242,7 @@ func (c *collection) group(ctx context.Context, find Finder) error {
 	}
 	vectors, counts := make([]termVector, len(c.gaps)), make([]int, len(c.gaps))
 	for i, g := range c.gaps {
-		vectors[i], counts[i] = c.known.vector(g.terms).beside(near.near(documentsOf(g.found))), len(g.of)
+		vectors[i], counts[i] = g.terms.beside(near.near(documentsOf(g.found))), len(g.of)
 	}
 	for _, members := range group(vectors, counts) {
 		c.report.Groups = append(c.report.Groups, c.groupOf(members, vectors))

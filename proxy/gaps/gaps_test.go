@@ -78,7 +78,7 @@ func asked(n int, question string, r record.Record) *record.Record {
 	return &r
 }
 
-// A report counts what was read, joins equal questions, orders groups by how much they lack, and says
+// A report counts what was read, leaves out small talk, joins questions of the same terms, orders groups by how much they lack, and says
 // what would be found now. Records' long texts are not in it.
 func TestReportOfGaps(t *testing.T) {
 	none, uncited := record.Record{Reason: "no-match", Tenant: "acme", Policy: "p", Block: "canary", Body: json.RawMessage(`"canary"`)}, record.Record{Sources: []record.Source{{ID: 1}}, Checked: true}
@@ -91,11 +91,12 @@ func TestReportOfGaps(t *testing.T) {
 		asked(5, "Where is the canteen?", record.Record{Sources: []record.Source{{ID: 1, Cited: 1, Support: of(1.0)}}, Checked: true}),
 		asked(6, "Write a poem", record.Record{Reason: "off"}),
 		asked(7, " ", none),
+		asked(8, "Thanks, that helped!", none),
 	}, record.Query{}, finder{found: gaps.Finding{Nearest: []gaps.Document{{Knowledge: "kb", ID: "bikes.md", Relevance: 0.6}}, Sources: 1}, asked: &n})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Records != 7 || report.Searched != 5 || report.Gaps != 4 || report.Left != 0 || n != 3 {
+	if report.Records != 8 || report.Searched != 5 || report.Gaps != 4 || report.Left != 0 || n != 2 {
 		t.Errorf("%+v after %d searches", report, n)
 	}
 	if len(report.Groups) != 2 || report.Groups[0].Count != 3 || report.Groups[1].Count != 1 {

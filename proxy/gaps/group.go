@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/followup"
@@ -55,6 +56,20 @@ func termsOf(text string, earlier []string) map[string]float64 {
 	}
 	return terms
 }
+
+// smallTalk reports whether no term is about a topic, as in "Thanks, that helped".
+func smallTalk(terms map[string]float64) bool {
+	for t := range terms {
+		if !analysis.Conversational(t) {
+			return false
+		}
+	}
+	return true
+}
+
+// key returns the same text for vectors with the same terms, whatever terms of its own a question
+// has; "" if there are none.
+func (v termVector) key() string { return strings.Join(slices.Sorted(maps.Keys(v)), "\x00") }
 
 // backward yields texts from the last to the first.
 func backward(texts []string) func(yield func(string) bool) {

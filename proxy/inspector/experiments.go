@@ -64,6 +64,9 @@ func experimentPage(i *Inspector, v *visit) (any, error) {
 	return nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("There is no experiment %q.", cut(v.name, "").Text)}
 }
 
+// Needed says what a verdict needs.
+func (experimentView) Needed() string { return experiment.Needed() }
+
 func viewOf(v experiment.View) experimentView {
 	out := experimentView{View: v}
 	for _, c := range v.Measures {

@@ -75,11 +75,14 @@ func (d *days) UnmarshalText(text []byte) error {
 }
 
 // MarshalText writes whole days as such.
-func (d days) MarshalText() ([]byte, error) {
-	if d%day == 0 {
-		return append(strconv.AppendInt(nil, int64(d/day), 10), 'd'), nil
+func (d days) MarshalText() ([]byte, error) { return []byte(Age(time.Duration(d))), nil }
+
+// Age returns a duration as it is written in configurations: whole days as such.
+func Age(d time.Duration) string {
+	if d%time.Duration(day) == 0 {
+		return strconv.FormatInt(int64(d/time.Duration(day)), 10) + "d"
 	}
-	return []byte(time.Duration(d).String()), nil
+	return d.String()
 }
 
 // redacted is a regular expression for what is redacted.

@@ -140,7 +140,7 @@ func (e Export) Print(w io.Writer) {
 	for _, of := range []struct {
 		n    int
 		what string
-	}{{e.Uncited, "the answer cites no document, or its citations were not read (annotations: on reads them)"}, {e.FollowUps, "what is asked depends on earlier messages"}, {e.Disliked, "the feedback is negative"}, {e.NoQuestion, "no question"}} {
+	}{{e.Uncited, "the answer cites no document, or could not be read"}, {e.FollowUps, "what is asked depends on earlier messages"}, {e.Disliked, "the feedback is negative"}, {e.NoQuestion, "no question"}} {
 		if of.n > 0 {
 			p.row("left out", "%s: %s", terminal.Thousands(of.n), of.what)
 		}

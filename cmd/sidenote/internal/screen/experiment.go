@@ -48,7 +48,7 @@ func Experiment(w io.Writer, v *experiment.View) {
 	for i := range v.Measures {
 		printComparison(w, v, &v.Measures[i])
 	}
-	fmt.Fprintln(w, "* goal; intervals hold at whatever time you look, and all measures together err in at most 5 % of experiments")
+	fmt.Fprintln(w, "* goal; intervals hold at whatever time you look, and all measures together err in at most 5 % of experiments; "+experiment.Needed())
 }
 
 func printComparison(w io.Writer, v *experiment.View, c *experiment.Comparison) {
