@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sidenote/proxy/gaps"
+	"sidenote/retrieval/knowledge/store"
 )
 
 // The questions that nothing was found for are on the page and in the command, with and without a
@@ -48,7 +49,14 @@ func TestGaps(t *testing.T) {
 	if report.Searched != 5 || report.Gaps < 4 || len(report.Groups) < 2 || report.Groups[0].Count != 3 || !strings.Contains(report.Groups[0].Question, "bike") {
 		t.Errorf("got %+v", report)
 	}
+	token, err := store.AdminToken(filepath.Join(dir, "state"))
+	must(t, err)
+	p.token = token
 	p.asks(t, "GET", "/gaps/json", "", 200, `bike?`)
+	p.token = ""
+	if resp, body := browse(t, "GET", p.admin+"/gaps", "", ""); resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/signin?next=%2Fgaps" {
+		t.Errorf("without a token: %d %s", resp.StatusCode, body)
+	}
 	write("docs/bikes.md", "# Bikes\n\nRent a bike in the portal. Renting a bike costs 40 euros a month.\n")
 	p.out.until(t, "1 document new or changed")
 	p.stop()

@@ -16,7 +16,9 @@ const gapsPath = "/gaps"
 
 // Gaps finds what the knowledge bases lack in the questions that were recorded.
 type Gaps interface {
-	// Gaps looks at the questions of the last days. It returns a nil Report if nothing is recorded.
+	// Recorded reports whether questions are recorded.
+	Recorded() bool
+	// Gaps looks at the questions of the last days.
 	Gaps(ctx context.Context, days int) (*gaps.Report, error)
 }
 
@@ -50,14 +52,18 @@ type gapSign struct {
 	Text  string
 }
 
-// gapsOf returns the report that a visitor asks for.
+// gapsOf returns the report that a visitor asks for; nil if nothing is recorded. As records are
+// encrypted, it needs a token.
 func gapsOf(i *Inspector, v *visit) (report *gaps.Report, days int, err error) {
 	days, err = strconv.Atoi(string(v.QueryArgs().Peek("days")))
 	if err != nil || !slices.Contains(gapDays(), days) {
 		days = gapsOfWeek
 	}
-	if i.data.Gaps == nil {
+	if i.data.Gaps == nil || !i.data.Gaps.Recorded() {
 		return nil, days, nil
+	}
+	if v.by == "" && v.in == nil {
+		return nil, days, errNoToken
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), gapsWait)
 	defer cancel()

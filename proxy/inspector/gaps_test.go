@@ -19,6 +19,8 @@ type someGaps struct {
 	days   *[]int
 }
 
+func (s someGaps) Recorded() bool { return s.report != nil || s.err != nil }
+
 func (s someGaps) Gaps(_ context.Context, days int) (*gaps.Report, error) {
 	if s.days != nil {
 		*s.days = append(*s.days, days)
@@ -45,8 +47,8 @@ func gapsOf(r *gaps.Report) func() inspector.Data {
 // The page shows groups in order with their signs and the nearest document, and the JSON has all.
 func TestGapsPage(t *testing.T) {
 	var days []int
-	address := serve(t, inspector.Data{Gaps: someGaps{report: missing("How do I lease a bike?"), days: &days}}, nil)
-	a := ask(t, "GET", address+"/gaps", "")
+	address := serve(t, inspector.Data{Gaps: someGaps{report: missing("How do I lease a bike?"), days: &days}}, withTokens("tok", ""))
+	a := ask(t, "GET", address+"/gaps", "", "Authorization: Bearer tok")
 	for _, want := range []string{
 		"How do I lease a bike?", "no source 20, sources not cited 9", "4 would get sources now", `href="/knowledge/hr/document?id=leave.md&amp;chunk=2#chunk-2"`, "0.43",
 		"Is there a defibrillator?", "none has a word of it", "Of 1,000 recorded questions", "31 lack something", "The oldest 5 of them are left out", `<option value="7" selected>`, "All 29, the last 2",
@@ -55,12 +57,17 @@ func TestGapsPage(t *testing.T) {
 			t.Errorf("the page has no %q: %s", want, a.body)
 		}
 	}
+	for _, path := range []string{"/gaps", "/gaps/json"} {
+		if a := ask(t, "GET", serve(t, inspector.Data{Gaps: someGaps{report: missing("x")}}, nil)+path, ""); a.code != 303 || !strings.HasPrefix(a.Get("Location"), "/signin") {
+			t.Errorf("without a token: %d %s", a.code, a.body)
+		}
+	}
 	var report gaps.Report
-	if b := ask(t, "GET", address+"/gaps/json?days=30", ""); b.code != 200 || json.Unmarshal([]byte(b.body), &report) != nil || len(report.Groups) != 2 {
+	if b := ask(t, "GET", address+"/gaps/json?days=30", "", "Authorization: Bearer tok"); b.code != 200 || json.Unmarshal([]byte(b.body), &report) != nil || len(report.Groups) != 2 {
 		t.Errorf("%d %s", b.code, b.body)
 	}
 	for _, odd := range []string{"0", "-1", "1e9", "x", ""} {
-		ask(t, "GET", address+"/gaps?days="+odd, "")
+		ask(t, "GET", address+"/gaps?days="+odd, "", "Authorization: Bearer tok")
 	}
 	if len(days) != 7 || days[0] != 7 || days[1] != 30 || days[6] != 7 || days[2] != 7 {
 		t.Errorf("asked for %v days", days)
@@ -78,7 +85,7 @@ func TestGapsPageWithoutRecords(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.code, a.body)
 		}
 	}
-	if a := ask(t, "GET", serve(t, inspector.Data{Gaps: someGaps{err: errors.New("the key is another one")}}, nil)+"/gaps", ""); a.code != 500 || !strings.Contains(a.body, "the key is another one") {
+	if a := ask(t, "GET", serve(t, inspector.Data{Gaps: someGaps{err: errors.New("the key is another one")}}, withTokens("tok", ""))+"/gaps", "", "Authorization: Bearer tok"); a.code != 500 || !strings.Contains(a.body, "the key is another one") {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 }

@@ -110,11 +110,18 @@ func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, by string, admitted bool, t
 	default:
 		err = &problem{fasthttp.StatusUnauthorized, "Sign in first."}
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, errNoToken):
+		redirect(ctx, signInPath+"?next="+url.QueryEscape(string(ctx.RequestURI())))
+	default:
 		i.fail(v, err)
 	}
 	return true
 }
+
+// errNoToken is the error of a page that needs a token even where reading needs none.
+var errNoToken = errors.New("sign in first")
 
 // find returns the route of a request. allowed lists the methods of the path; "" if there is
 // nothing at it.

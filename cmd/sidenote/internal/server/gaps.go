@@ -35,6 +35,12 @@ type gapReport struct {
 	at time.Time
 }
 
+// Recorded implements inspector.Gaps.
+func (g *gapReports) Recorded() bool {
+	_, err := OpenRecords(g.cfg)
+	return err == nil || len(config.Records(g.cfg)) > 0
+}
+
 // Gaps implements inspector.Gaps.
 func (g *gapReports) Gaps(ctx context.Context, days int) (*gaps.Report, error) {
 	g.mu.Lock()
@@ -45,8 +51,6 @@ func (g *gapReports) Gaps(ctx context.Context, days int) (*gaps.Report, error) {
 	}
 	records, err := OpenRecords(g.cfg)
 	switch {
-	case err != nil && len(config.Records(g.cfg)) == 0:
-		return nil, nil
 	case errors.Is(err, fs.ErrNotExist): // nothing was recorded yet
 		return &gaps.Report{}, nil
 	case err != nil:
