@@ -129,11 +129,13 @@ func TestRecordsOutcomes(t *testing.T) {
 		outcome rewrite.Outcome
 		reason  rewrite.Reason
 		sources int
+		failed  string // what of the search
 	}{
 		"injected":    {request: chatRequest(chatBody), outcome: rewrite.Injected, sources: 1},
 		"compressed":  {request: chatRequest(gzipped(t, chatBody), "Content-Encoding: gzip"), outcome: rewrite.Injected, sources: 1},
 		"off":         {request: chatRequest(chatBody, "Sidenote-Mode: off"), outcome: rewrite.Untouched, reason: rewrite.ReasonOff},
 		"shadow":      {request: chatRequest(chatBody), change: func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Shadow }, outcome: rewrite.Shadowed, sources: 1},
+		"partly":      {request: chatRequest(chatBody), found: partly, outcome: rewrite.Injected, sources: 1, failed: "search"},
 		"found none":  {request: chatRequest(chatBody), found: nothing, outcome: rewrite.Untouched, reason: rewrite.ReasonNoMatch},
 		"answered":    {request: chatRequest(chatBody), found: nothing, change: func(p *tenant.Policy) { p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = rewrite.EmptyRefuse, "No." }, outcome: rewrite.Answered, reason: rewrite.ReasonNoMatch},
 		"background":  {request: chatRequest(title)},
@@ -160,10 +162,17 @@ func TestRecordsOutcomes(t *testing.T) {
 		case c.outcome == "":
 		case len(all) != 1:
 			t.Errorf("%s: %d records", name, len(all))
-		case all[0].Outcome != c.outcome || all[0].Reason != c.reason || len(all[0].Sources) != c.sources || all[0].Question != "How long is parental leave?" || (all[0].Block != "") != (c.sources > 0):
+		case all[0].Outcome != c.outcome || all[0].Reason != c.reason || len(all[0].Sources) != c.sources || all[0].Degraded != c.failed || all[0].Question != "How long is parental leave?" || (all[0].Block != "") != (c.sources > 0):
 			t.Errorf("%s: %+v", name, all[0])
 		}
 	}
+}
+
+// partly finds what fromBases does, while another base is late.
+func partly(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	res, err := fromBases(ctx, q)
+	res.Partial = true
+	return res, err
 }
 
 // The options of a request are recorded, and a body if bodies are; both are redacted.

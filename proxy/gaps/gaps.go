@@ -48,12 +48,15 @@ func Kinds() []Kind { return []Kind{Silent, Disliked, Uncited, Unsupported} }
 // support it: less than a third of the terms of the statements are in the sources they cite.
 const lowSupport = 1.0 / 3
 
-// KindOf returns why a recorded question is a gap; "" if it is none, or if nothing was searched.
+// KindOf returns why a recorded question is a gap; "" if it is none, or if its search failed or there
+// was none.
 func KindOf(r *record.Record) Kind {
 	switch {
 	case r.Feedback != nil && *r.Feedback < 0 && Searched(r):
 		return Disliked
 	case !Searched(r):
+		return ""
+	case r.Degraded != "":
 		return ""
 	case len(r.Sources) == 0:
 		return Silent

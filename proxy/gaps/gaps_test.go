@@ -54,6 +54,7 @@ func TestKindOfGap(t *testing.T) {
 		{record.Record{Reason: "no-match"}, gaps.Silent},
 		{record.Record{Reason: "irrelevant"}, gaps.Silent},
 		{record.Record{Reason: "no-match", Feedback: of(-0.5)}, gaps.Disliked},
+		{record.Record{Reason: "no-match", Degraded: "embed"}, ""},
 		{record.Record{Reason: "off", Feedback: of(-1.0)}, ""},
 		{record.Record{Reason: "retrieval-timeout"}, ""},
 		{record.Record{Reason: "no-query-terms"}, ""},

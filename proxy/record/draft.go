@@ -175,9 +175,30 @@ func (d *Draft) record(parser *chat.Parser, s *Settings) *Record {
 	for _, b := range r.Rewrite.Retrieval.Bases {
 		of.Bases = append(of.Bases, Base{b.Knowledge, b.Generation})
 	}
+	of.Degraded = degraded(r)
 	d.addTexts(of, s)
 	d.addSources(of, s)
 	return of
+}
+
+// degraded names what failed or was late in the search of a request; "" for nothing.
+func degraded(r *report.Report) string {
+	found, l := &r.Rewrite.Retrieval, &r.Rewrite.Ledger
+	switch {
+	case r.Degraded(), found.Partial:
+		return "search"
+	case l.EmbedFailure != "":
+		return "embed"
+	case r.PlanFailed() != "":
+		return "plan"
+	case r.RerankFailed() != "":
+		return "rerank"
+	case r.GradeFailed() != "":
+		return "grade"
+	case l.Late > 0:
+		return "deadline"
+	}
+	return string(found.Degraded)
 }
 
 // read reads the texts of the request, if Ask did not, and the citations of its answer.

@@ -29,6 +29,8 @@ type Record struct {
 	Asked    *Asked          `json:"asked,omitempty"`   // what the request asked for; nil for nothing
 	Bases    []Base          `json:"bases,omitempty"`   // that were searched
 
+	Degraded string `json:"degraded,omitempty"` // what failed or was late in the search, so that it found other sources; "" for nothing
+
 	Outcome rewrite.Outcome `json:"outcome"`
 	Reason  rewrite.Reason  `json:"reason,omitempty"`
 	Status  int             `json:"status"`

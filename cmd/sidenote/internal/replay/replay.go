@@ -396,6 +396,8 @@ func (a *attempt) incomparable(o *Outcome, now *explain.DryRunResult) *Cause {
 		return nil
 	case then.Failed():
 		return &Cause{CauseDegraded, []string{string(then)}}
+	case rec.Degraded != "":
+		return &Cause{CauseDegraded, []string{rec.Degraded}}
 	case is.Failed():
 		return &Cause{CauseFailing, []string{string(is)}}
 	case failed(now) != "":
