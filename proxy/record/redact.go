@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"regexp"
 	"strconv"
 	"strings"
@@ -35,8 +36,37 @@ type Redactor struct {
 	Patterns []*regexp.Regexp // what they match is removed, too
 }
 
-// Text returns a text without personal data.
+// Text returns a text without personal data. If it hides some by escapes of JSON or HTML, as in pasted
+// code, it is returned decoded.
 func (r *Redactor) Text(text string) string {
+	if plain := unescaped(text); plain != text {
+		if out := r.plain(plain); out != plain {
+			return out
+		}
+	}
+	return r.plain(text)
+}
+
+// escape matches what JSON may write for a character from space to tilde, also in strings in strings.
+// It is never changed.
+var escape = regexp.MustCompile(`\\+(?:u00[2-7][0-9A-Fa-f]|["/\\])`)
+
+// unescaped decodes the escapes of characters in a text that is not JSON or HTML as a whole.
+func unescaped(text string) string {
+	if strings.Contains(text, `\`) {
+		text = escape.ReplaceAllStringFunc(text, func(e string) string {
+			e = strings.TrimLeft(e, `\`)
+			if c, err := strconv.ParseUint(strings.TrimPrefix(e, "u"), 16, 8); err == nil {
+				return string(rune(c))
+			}
+			return e
+		})
+	}
+	return html.UnescapeString(text)
+}
+
+// plain is Text for a text without escapes.
+func (r *Redactor) plain(text string) string {
 	text = r.words(text)
 	if r.Numbers {
 		text = withoutNumbers(text, nil)
