@@ -27,7 +27,7 @@ const (
 // knows only what is written as such: an address that is spelled out in words stays.
 type Redactor struct {
 	// Emails removes addresses: NAME@DOMAIN, where the domain has a dot, and also @DOMAIN alone. The at
-	// sign may be %40.
+	// sign may be %40, or in full width.
 	Emails bool
 	// Numbers removes runs of seven or more digits of any script, with up to two spaces, hyphens,
 	// dots, slashes or parentheses between two of them, and an IBAN's letters: phone, card, account
@@ -112,6 +112,8 @@ func withoutEmails(text string) string {
 			width = len("@")
 		case text[i] == '%' && strings.HasPrefix(text[i:], "%40"):
 			width = len("%40")
+		case strings.HasPrefix(text[i:], "＠"):
+			width = len("＠")
 		}
 		from, to := i, i
 		if width > 0 {
@@ -250,7 +252,7 @@ func numberAt(text string, iban bool) (end, digits int) {
 
 // separates reports whether a number may go on after c.
 func separates(c rune) bool {
-	return strings.ContainsRune(" -./()\t", c) || c >= utf8.RuneSelf && (unicode.IsSpace(c) || unicode.Is(unicode.Pd, c) || c == '−')
+	return strings.ContainsRune(" -./()\t", c) || c >= utf8.RuneSelf && (unicode.In(c, unicode.White_Space, unicode.Pd, unicode.Cf) || c == '−')
 }
 
 // lettersIn returns the length of the ASCII letters that begin text.
@@ -343,10 +345,10 @@ func (j *jsonRedactor) string(text, name string) {
 		text = j.name(text)
 	case len(text) > maxData && isData(text):
 		text = fmt.Sprintf("(%d bytes of data)", len(text))
-	case j.nested < maxNested && looksLikeJSON(text):
-		text = string((&jsonRedactor{Redactor: j.Redactor, nested: j.nested + 1}).json([]byte(text)))
 	case secrets.IsName(name) && !(j.filter && name == "key"):
 		text = aKey
+	case j.nested < maxNested && looksLikeJSON(text):
+		text = string((&jsonRedactor{Redactor: j.Redactor, nested: j.nested + 1}).json([]byte(text)))
 	default:
 		text = j.Text(text)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -30,8 +31,8 @@ func WriteCandidates(w io.Writer, list []Candidate) error {
 	return out.Error()
 }
 
-// formulas are the first characters of cells that spreadsheets calculate, also in full width. Tabs and
-// line breaks, which OWASP's page on CSV injection names too, are not written before a cell.
+// formulas are the first characters of cells that spreadsheets calculate, also in full width. Spaces and
+// characters that do not show may be before them, as OWASP's page on CSV injection says of tabs.
 const formulas = "=+-@＝＋－＠"
 
 // Harmless returns a cell that no spreadsheet calculates. An apostrophe before such a cell is doubled.
@@ -51,6 +52,7 @@ func unquoted(cell string) string {
 }
 
 func isQuoted(text string) bool {
+	text = strings.TrimLeftFunc(text, func(c rune) bool { return unicode.In(c, unicode.White_Space, unicode.C) })
 	c, _ := utf8.DecodeRuneInString(text)
 	return text != "" && strings.ContainsRune(formulas, c)
 }
