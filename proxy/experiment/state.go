@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +59,7 @@ type unitFile struct {
 }
 
 // load reads the folder. Files that cannot be read are left alone and reported; without the lock
-// nothing is kept.
+// nothing is kept until the process that has it ends.
 func (s *Store) load() {
 	if s.dir == "" {
 		return
@@ -66,8 +67,8 @@ func (s *Store) load() {
 	if err := s.open(); err != nil {
 		if !errors.Is(err, budget.ErrInUse) {
 			s.log(fmt.Sprintf("experiments: outcomes are lost at a restart: %v", err))
+			s.dir = ""
 		}
-		s.dir = ""
 		return
 	}
 	names, err := filepath.Glob(filepath.Join(s.dir, "*"+stateSuffix))
@@ -192,6 +193,32 @@ func (k *kept) file() *stateFile {
 	return f
 }
 
+// takeOver keeps the state of a process that has ended, if this one had to wait for it. Of each
+// experiment the outcomes with more requests stay.
+func (s *Store) takeOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var active []Settings
+	for _, k := range s.kept {
+		if k.active {
+			active = append(active, k.settings)
+		}
+	}
+	if s.lock != nil || len(active) == 0 {
+		return
+	}
+	own := maps.Clone(s.kept)
+	if s.load(); s.lock == nil {
+		return
+	}
+	s.activate(active)
+	for name, k := range own {
+		if other := s.kept[name]; other == nil || other.trial.made() < k.trial.made() {
+			s.kept[name], k.dirty = k, true
+		}
+	}
+}
+
 // Run saves what changed until ctx ends, and then once more.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
@@ -200,6 +227,7 @@ func (s *Store) Run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
+			s.takeOver()
 			if !s.keeps() {
 				continue
 			}

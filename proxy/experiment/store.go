@@ -72,6 +72,11 @@ func (s *Store) Configure(all []Settings) {
 	if len(all) > 0 && s.lock == nil {
 		s.load()
 	}
+	s.activate(all)
+}
+
+// activate is Configure for a caller that holds mu.
+func (s *Store) activate(all []Settings) {
 	for _, k := range s.kept {
 		k.active = false
 	}

@@ -101,6 +101,36 @@ func TestFolderOfAnotherProcessIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A process that waited for the folder takes it over, with the outcomes of more requests: those of the
+// process that ended, or its own.
+func TestFolderIsTakenOver(t *testing.T) {
+	for _, counts := range [][2]int{{7, 3}, {3, 7}} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			first, second := opened(t, dir), opened(t, dir)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); second.Run(ctx) }()
+			for i, s := range []*experiment.Store{first, second} {
+				for n := range counts[i] {
+					s.Record(finished(experiment.A, uint64(n), true))
+				}
+			}
+			saved(t, first)
+			time.Sleep(5 * time.Second)
+			second.Record(finished(experiment.A, 9, true))
+			cancel()
+			<-done
+			if err := second.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if made, want := opened(t, dir).Views()[0].Made(), max(counts[0], counts[1])+1; made != want {
+				t.Errorf("%d and %d requests: %d are kept, want %d", counts[0], counts[1], made, want)
+			}
+		})
+	}
+}
+
 // A damaged file is put aside and the experiment begins anew.
 func TestDamagedStateIsPutAside(t *testing.T) {
 	dir := t.TempDir()

@@ -15,7 +15,7 @@ import (
 const experimentsFolder = "experiments"
 
 // openExperiments opens the outcomes of experiments. They are kept in the state folder, unless nothing
-// is kept there or another process already does; then they end with this process. If there is Redis,
+// is kept there; as long as another process keeps its own there, they are in memory. If there is Redis,
 // replicas share which turns are of which conversation.
 func (e *Engine) openExperiments(keep bool) {
 	dir := ""
