@@ -61,6 +61,10 @@ func (c *gapsCmd) Run(a *app) error {
 	if err = errors.Join(err, e.Close()); err != nil {
 		return err
 	}
+	return errors.Join(undone(a.unread(records)), c.print(a, report))
+}
+
+func (c *gapsCmd) print(a *app, report *gaps.Report) error {
 	switch {
 	case c.JSON:
 		return printJSON(a.stdout, report)

@@ -75,6 +75,24 @@ func TestGaps(t *testing.T) {
 	if code, _, text = gapsRun(t, config); code != exitFailed || !strings.Contains(text, "k1") || !strings.Contains(text, "k2") {
 		t.Errorf("with another key: %d %s", code, text)
 	}
+	recorded := filepath.Join(dir, "state", "records", "default")
+	one, two := "k1 "+strings.Repeat("A", 42)+"A=\n", "k2 "+strings.Repeat("C", 42)+"A=\n"
+	before, err := os.ReadDir(recorded)
+	must(t, err)
+	write("key", two+one)
+	p = serve(t, "--config", config)
+	p.chats(t)
+	p.wrote(t, 1)
+	p.stop()
+	if after, err := os.ReadDir(recorded); err != nil || len(after) == len(before) {
+		t.Fatalf("no new segment: %v", err)
+	}
+	write("key", two)
+	if code, out, text = gapsRun(t, config); code != exitPart || !strings.Contains(out, "1 question recorded") || !strings.Contains(text, "k1") {
+		t.Errorf("with one of two keys: %d %s%s", code, out, text)
+	}
+	exported := start(t, noEnv, "replay", "--config", config, "--export", filepath.Join(dir, "q.csv"))
+	exported.ends(t, exitPart, "1 record", "k1")
 	for _, args := range [][]string{{"--csv", "--json"}, {"--since", "soon"}} {
 		if code, _, _ := gapsRun(t, config, args...); code != exitUsage {
 			t.Errorf("%q: %d", args, code)

@@ -94,13 +94,19 @@ func (c *replayCmd) Run(a *app) error {
 		return c.emptyError(cfg, err)
 	}
 	show.Clear()
+	return errors.Join(undone(errors.Join(err, a.unread(records))), c.print(a, report))
+}
+
+// unread tells of damaged records, and returns an error that says which could not be read for want of
+// a key; nil if none.
+func (a *app) unread(records *record.Reader) error {
 	if n := records.Damaged(); n > 0 {
 		fmt.Fprintf(a.stderr, "records: %s skipped\n", terminal.Plural(n, "damaged part"))
 	}
 	if lines := records.Unread(); len(lines) > 0 {
-		err = errors.Join(err, errors.New(strings.Join(lines, "; ")))
+		return errors.New(strings.Join(lines, "; "))
 	}
-	return errors.Join(undone(err), c.print(a, report))
+	return nil
 }
 
 // open opens the records that the policies of a configuration keep.
@@ -231,7 +237,7 @@ func (c *replayCmd) print(a *app, report *replay.Report) error {
 }
 
 // export writes the questions with their cited documents.
-func (c *replayCmd) export(a *app, cfg *config.Config, records record.Store, q record.Query, show *terminal.Progress) error {
+func (c *replayCmd) export(a *app, cfg *config.Config, records *record.Reader, q record.Query, show *terminal.Progress) error {
 	list, e, err := replay.Candidates(a.ctx, records, q, func(done int) {
 		show.Show(terminal.Work{Name: "reading records", Done: done, Unit: "records"})
 	})
@@ -243,11 +249,12 @@ func (c *replayCmd) export(a *app, cfg *config.Config, records record.Store, q r
 	if err := writeNew(c.Export, func(f *os.File) error { return eval.WriteCandidates(f, list) }); err != nil {
 		return err
 	}
+	unread := a.unread(records)
 	if c.JSON {
-		return printJSON(a.stdout, e)
+		return errors.Join(undone(unread), printJSON(a.stdout, e))
 	}
 	e.Print(a.stdout)
-	return nil
+	return undone(unread)
 }
 
 // writeOver writes a file that only its owner may read.
