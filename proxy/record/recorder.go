@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"sidenote/cache"
@@ -485,12 +486,22 @@ func (t *target) write(list []item) {
 	}
 	written, err := t.writeTo(s, list, now)
 	t.of.count(t.policy, Written, written)
+	if errors.Is(err, syscall.ENOSPC) {
+		err = errors.Join(err, t.giveRoom(now))
+	}
 	if err != nil {
 		t.of.count(t.policy, Failed, requests-written)
 		t.fail(err)
 		return
 	}
 	t.works()
+}
+
+// giveRoom is that of the ring.
+func (t *target) giveRoom(now time.Time) error {
+	t.ring.mu.Lock()
+	defer t.ring.mu.Unlock()
+	return t.ring.giveRoom(now)
 }
 
 // writeTo returns how many requests were written. A record that is too large is left out, and is no

@@ -51,6 +51,9 @@ type ring struct {
 	count    int    // of pending
 	lost     int    // entries that add took and flush could not write
 	last     uint64 // number of the last segment that was begun
+
+	full time.Time // when the disk last was; zero: never
+	room int64     // bytes of all segments for roomFor after that
 }
 
 // A segment is what a ring knows of one of its files.
@@ -76,6 +79,27 @@ func (b bounds) segment() int64 {
 }
 
 func (b bounds) limit() int64 { return b.max - b.segment() }
+
+// roomFor is how long a ring stays smaller after the disk was full.
+const roomFor = time.Hour
+
+// limit returns how many bytes all segments may have.
+func (r *ring) limit(b bounds, now time.Time) int64 {
+	if r.full.IsZero() || now.Sub(r.full) >= roomFor {
+		return b.limit()
+	}
+	return min(r.room, b.limit())
+}
+
+// giveRoom deletes half of the ring when the disk is full, once a minute, as what requests wait for, such
+// as the counts of their limits, is on it, too.
+func (r *ring) giveRoom(now time.Time) error {
+	if now.Sub(r.full) < checkEvery {
+		return nil
+	}
+	r.full, r.room = now, r.size/2
+	return r.shrink(r.room)
+}
 
 func (r *ring) path(number uint64) string { return filepath.Join(r.dir, segmentName(number)) }
 
@@ -170,7 +194,7 @@ func (r *ring) add(entry []byte, b bounds, keys *cache.Keys, now time.Time) erro
 	if err := r.expire(b, now); err != nil {
 		return err
 	}
-	if r.out != nil && r.full(size, b, keys, now) {
+	if r.out != nil && r.needsAnother(size, b, keys, now) {
 		if err := errors.Join(r.flush(), r.endSegment()); err != nil {
 			return err
 		}
@@ -187,17 +211,17 @@ func (r *ring) add(entry []byte, b bounds, keys *cache.Keys, now time.Time) erro
 	return nil
 }
 
-// full reports whether an entry needs another segment.
-func (r *ring) full(size int64, b bounds, keys *cache.Keys, now time.Time) bool {
+// needsAnother reports whether an entry needs another segment.
+func (r *ring) needsAnother(size int64, b bounds, keys *cache.Keys, now time.Time) bool {
 	at := r.segments[len(r.segments)-1].size + int64(len(r.pending))
-	return at+size > b.segment() || r.size+size > b.limit() || now.Sub(r.head.begun) >= b.keep/keepShare || now.Before(r.head.begun) ||
+	return at+size > b.segment() || r.size+size > r.limit(b, now) || now.Sub(r.head.begun) >= b.keep/keepShare || now.Before(r.head.begun) ||
 		r.keys != keys || r.head.expires.Sub(r.head.begun) != b.keep
 }
 
 // begin begins a segment that has room for size bytes.
 func (r *ring) begin(size int64, b bounds, keys *cache.Keys, now time.Time) error {
 	h, head := newHeader(now, now.Add(b.keep), keys, keys.IDs()[0], r.policy)
-	if err := r.shrink(b.limit() - h.size - size); err != nil {
+	if err := r.shrink(r.limit(b, now) - h.size - size); err != nil {
 		return err
 	}
 	r.last++

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -270,6 +271,35 @@ func TestFullDisk(t *testing.T) {
 	})
 	list, _ := read(t, dir, map[string]*cache.Keys{"p": keysOf(t, "one")}, record.Query{})
 	equal(t, "records", ids(list), []string{"1", "2"})
+}
+
+// A ring that fills the disk gives half of its room back, and does not fill it again at once.
+func TestRingLeavesRoomOnAFullDisk(t *testing.T) {
+	const room = 40 << 10
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		files := record.Each{FileSystem: record.Disk{}, Do: func(op, path string) error {
+			if op == "write" && sizeOf(dir) >= room {
+				return &fs.PathError{Op: op, Path: path, Err: syscall.ENOSPC}
+			}
+			return nil
+		}}
+		s := everything(t)
+		s.Max = 256 << 10
+		r := newRecorder(t, dir, files, map[string]record.Settings{"p": s})
+		for i := range 300 {
+			r.records(t, "p", "t", fmt.Sprint(i), strings.Repeat("q", 1000))
+			time.Sleep(2 * time.Second)
+		}
+		if size := sizeOf(dir); size == 0 || size >= room*2/3 {
+			t.Errorf("%d of %d bytes are full", size, room)
+		}
+		equal(t, "problems", r.Problems(), nil)
+		r.end(t)
+		if got := r.counted(300); got["p failed"] != 1 || got["p written"] != 299 {
+			t.Errorf("%v", got)
+		}
+	})
 }
 
 // While the disk hangs, requests are not delayed: what does not fit into the queue is dropped and
