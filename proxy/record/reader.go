@@ -188,6 +188,7 @@ func (r *Reader) All(q Query) iter.Seq2[*Record, error] {
 			if q.Tenant != "" && of.Tenant != q.Tenant {
 				continue
 			}
+			of.By = e.ring.policy
 			if score, ok := in.feedback[[2]string{of.Tenant, of.ID}]; ok {
 				of.Feedback = &score
 			}

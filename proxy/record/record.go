@@ -16,6 +16,7 @@ type Record struct {
 	Time   time.Time `json:"time"`
 	Tenant string    `json:"tenant"`
 	Policy string    `json:"policy"`                // that the request was served by
+	By     string    `json:"-"`                     // policy that recorded it, set by a Reader: another one in an experiment
 	Hash   string    `json:"policy_hash,omitempty"` // of the policy's settings
 	API    string    `json:"api,omitempty"`         // "" for chat completions, as report.Report.API
 	Model  string    `json:"model"`                 // as named in the request

@@ -295,16 +295,16 @@ func TestConfigure(t *testing.T) {
 	equal(t, "records", ids(list), []string{"1", "3"})
 }
 
-// The experiment of a request is in its record.
+// The experiment of a request is in its record, and which policy recorded it.
 func TestExperiment(t *testing.T) {
 	dir := t.TempDir()
 	r := newRecorder(t, dir, nil, map[string]record.Settings{"p": everything(t)})
 	d := r.ask(t, "p", "t", "1", "?")
 	d.Experiment("shorter", "b")
-	d.Finish(reported("p", "t", "1", time.Now()))
+	d.Finish(reported("q", "t", "1", time.Now()))
 	r.end(t)
 	list, _ := read(t, dir, map[string]*cache.Keys{"p": keysOf(t, "one")}, record.Query{})
-	if len(list) != 1 || list[0].Experiment != "shorter" || list[0].Arm != "b" {
+	if len(list) != 1 || list[0].Experiment != "shorter" || list[0].Arm != "b" || list[0].Policy != "q" || list[0].By != "p" {
 		t.Errorf("%+v", list)
 	}
 }

@@ -315,7 +315,7 @@ func (a *attempt) replay(ctx context.Context, o *Outcome, run explain.DryRunRequ
 	o.Change = changeOf(o.Sources)
 	block := insertedBy(res)
 	if a.Redact != nil {
-		block = a.Redact(a.rec.Policy)(block)
+		block = a.Redact(cmp.Or(a.rec.By, a.rec.Policy))(block)
 	}
 	o.Now = Side{
 		Policy: now.Policy, Model: cmp.Or(a.Model, a.rec.Model), Row: res.Model.Row, Outcome: now.Outcome, Reason: now.Reason, Sources: len(given),

@@ -457,6 +457,24 @@ func TestRedactedQuestion(t *testing.T) {
 	}
 }
 
+// The text that is added now is redacted as the policy that recorded the request demands, also if the
+// request got the other policy of an experiment.
+func TestRedactionOfAnExperiment(t *testing.T) {
+	r := newRig()
+	rec := r.asked(t, "plain", "leave dogs")
+	redact := func(text string) string { return strings.ReplaceAll(text, "dogs", "(redacted)") }
+	rec.Block, rec.By = redact(rec.Block), "records"
+	r.replayer.Redact = func(policy string) func(string) string {
+		if policy == "records" {
+			return redact
+		}
+		return func(text string) string { return text }
+	}
+	if o := r.replay(t, rec); !o.Identical || !strings.Contains(o.Now.Block, "(redacted)") {
+		t.Errorf("%+v", o)
+	}
+}
+
 // Of a conversation that the upstream holds, the body does not tell the question's context, but the
 // record does.
 func TestConversationOfUpstream(t *testing.T) {
