@@ -272,6 +272,9 @@ func writeTo(path string, flag int, write func(*os.File) error) error {
 	if err != nil {
 		return err
 	}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		_ = f.Chmod(0o600) // of a file that was there; it may be another user's
+	}
 	if err := write(f); err != nil {
 		_ = f.Close()
 		return err

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -133,7 +134,11 @@ func TestReplayOfRecordedTraffic(t *testing.T) {
 func TestReplayUnderAnotherPolicy(t *testing.T) {
 	tr := recordTraffic(t, "questions", userChats...)
 	page := filepath.Join(tr.dir, "replay.html")
+	must(t, os.WriteFile(page, []byte("an older page"), 0o600), os.Chmod(page, 0o644))
 	r := tr.replays(t, "--policy", "both", "--page", page)
+	if info, err := os.Stat(page); err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
+		t.Errorf("others may read the page: %v, %v", info.Mode(), err)
+	}
 	if r.Policy != "both" || r.Compared != len(userChats) || r.Sources.Added == 0 || r.Sources.Removed > 0 || len(r.Changed) == 0 || r.Changed[0].Change <= 0 {
 		t.Errorf("%+v", r)
 	}
