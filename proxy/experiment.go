@@ -197,6 +197,9 @@ func (x *exchange) rate(f tenant.Feedback) (known bool) {
 	for _, r := range x.server.raters {
 		known = r.Feedback(x.policy.Tenant, f.ID, f.Score) || known
 	}
+	if e := x.policy.Experiment; e != nil && !known && x.server.experiments != nil {
+		known = x.server.experiments.FeedbackOf(x.life, &e.Settings, x.policy.Tenant, f.ID, f.Score)
+	}
 	x.server.metrics.Rated(known)
 	return known
 }

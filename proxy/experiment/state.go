@@ -219,13 +219,22 @@ func (s *Store) takeOver() {
 	}
 }
 
+// tellEvery is how often other replicas are told of requests, and tellWait how long that may take.
+const (
+	tellEvery = 200 * time.Millisecond
+	tellWait  = time.Second
+)
+
 // Run saves what changed until ctx ends, and then once more.
 func (s *Store) Run(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
+	tick, tell := time.NewTicker(time.Second), time.NewTicker(tellEvery)
 	defer tick.Stop()
+	defer tell.Stop()
 	var turns time.Time
 	for {
 		select {
+		case <-tell.C:
+			s.tell(ctx)
 		case <-tick.C:
 			s.takeOver()
 			if !s.keeps() {

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"context"
 	"os"
 	"slices"
 	"sync"
@@ -23,10 +24,20 @@ type Store struct {
 	lock *os.File
 	log  func(line string)
 
-	mu    sync.Mutex
-	kept  map[string]*kept
-	rated ratings
+	mu     sync.Mutex
+	kept   map[string]*kept
+	rated  ratings
+	unsaid []said // requests of which other replicas do not know yet
 }
+
+// A said is a request that other replicas are told of, so that it can be rated there.
+type said struct {
+	tenant, id string
+	unit       Key
+}
+
+// maxUnsaid limits the requests that wait to be told.
+const maxUnsaid = 4096
 
 // A kept is an experiment with its outcomes.
 type kept struct {
@@ -106,6 +117,44 @@ func (s *Store) Begin(id, tenant string, of report.Experiment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rated.add(id, rating{experiment: of.Name, tenant: tenant, key: keyOf(of)})
+	if s.Conversations.Shared != nil && len(s.unsaid) < maxUnsaid {
+		s.unsaid = append(s.unsaid, said{tenant, id, Key(of.Unit)})
+	}
+}
+
+// tell tells other replicas of requests that can be rated.
+func (s *Store) tell(ctx context.Context) {
+	s.mu.Lock()
+	all := s.unsaid
+	s.unsaid = nil
+	s.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellWait)
+	defer cancel()
+	for _, one := range all {
+		s.Conversations.Shared.Keep(ctx, one.tenant, "", ratedID(one.id), one.unit)
+	}
+}
+
+// ratedID is the id in Shared of a request that can be rated.
+func ratedID(id string) string { return "rated:" + id }
+
+// FeedbackOf is Feedback for a request of a tenant's experiment that another replica answered.
+func (s *Store) FeedbackOf(ctx context.Context, of *Settings, tenant, id string, score float64) (known bool) {
+	shared := s.Conversations.Shared
+	if shared == nil {
+		return false
+	}
+	shared.Each(ctx, tenant, "", []string{ratedID(id)}, func(_ int, unit Key) bool {
+		known = true
+		s.mu.Lock()
+		s.rated.add(id, rating{experiment: of.Name, tenant: tenant, key: unitKey{unit, of.Assign(tenant, unit) == B}})
+		s.mu.Unlock()
+		return false
+	})
+	return known && s.Feedback(tenant, id, score)
 }
 
 func keyOf(of report.Experiment) unitKey { return unitKey{Key(of.Unit), of.Arm == string(B)} }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -282,4 +283,62 @@ func TestCrashLosesSeconds(t *testing.T) {
 	if made := opened(t, copied).Views()[0].Made(); made != 1 {
 		t.Errorf("%d requests are in the folder", made)
 	}
+}
+
+// shared is a Shared of replicas in one process.
+type shared struct {
+	mu    sync.Mutex
+	units map[string]experiment.Key
+}
+
+func (s *shared) Each(_ context.Context, tenant, access string, ids []string, do func(i int, unit experiment.Key) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, id := range ids {
+		if unit, ok := s.units[tenant+" "+access+" "+id]; ok && !do(i, unit) {
+			return
+		}
+	}
+}
+
+func (s *shared) Keep(_ context.Context, tenant, access, id string, unit experiment.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.units[tenant+" "+access+" "+id] = unit
+}
+
+// A request can be rated at a replica that did not answer it, once that is told, for its own tenant
+// and arm.
+func TestFeedbackReachesAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of, both := settings(), &shared{units: map[string]experiment.Key{}}
+		one, two := opened(t, ""), opened(t, "")
+		one.Conversations.Shared, two.Conversations.Shared = both, both
+		if two.FeedbackOf(t.Context(), &of, "acme", "first", 1) {
+			t.Error("an unknown request is rated")
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ran := make(chan struct{})
+		go func() { one.Run(ctx); close(ran) }()
+		unit := experiment.KeyOf("u")
+		arm := of.Assign("acme", unit)
+		one.Begin("first", "acme", report.Experiment{Name: "x", Arm: string(arm), Unit: uint64(unit), Counted: true})
+		time.Sleep(time.Second)
+		cancel()
+		<-ran
+		if two.FeedbackOf(t.Context(), &of, "other", "first", 1) {
+			t.Error("another tenant rates the request")
+		}
+		for range 2 {
+			if !two.FeedbackOf(t.Context(), &of, "acme", "first", 0.5) {
+				t.Error("the request is not known")
+			}
+		}
+		for _, c := range two.Views()[0].Measures {
+			mean := map[experiment.Arm]experiment.Mean{experiment.A: c.A, experiment.B: c.B}[arm]
+			if c.Measure == "feedback" && (c.A.N+c.B.N != 1 || mean.Mean != 0.5) {
+				t.Errorf("got %+v", c)
+			}
+		}
+	})
 }

@@ -247,8 +247,11 @@ func (c *collection) group(ctx context.Context, find Finder) error {
 	for i, g := range c.gaps {
 		vectors[i], counts[i] = g.terms.beside(near.near(documentsOf(g.found))), len(g.of)
 	}
-	for _, members := range group(vectors, counts) {
+	for _, members := range group(ctx, vectors, counts) {
 		c.report.Groups = append(c.report.Groups, c.groupOf(members, vectors))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	slices.SortStableFunc(c.report.Groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), b.Last.Compare(a.Last))

@@ -3,6 +3,7 @@ package gaps
 import (
 	"cmp"
 	"container/heap"
+	"context"
 	"maps"
 	"math"
 	"slices"
@@ -45,7 +46,7 @@ func (f *frequencies) add(terms map[string]float64) {
 func termsOf(text string, earlier []string) map[string]float64 {
 	terms := map[string]float64{}
 	add := func(text string, weight float64) {
-		for _, t := range analysis.Terms(text) {
+		for _, t := range analysis.Terms(followup.Clip(text)) {
 			topic, _ := analysis.Topicality(t)
 			terms[t] = max(terms[t], topic*weight)
 		}
@@ -149,9 +150,9 @@ func (v termVector) beside(near termVector) termVector {
 // group joins questions of one meaning: it merges the two groups whose questions are most similar
 // in the mean, as long as that is at least leastMean (average linkage, Sokal and Michener 1958). The
 // similarity of two questions is the cosine of their vectors. counts says how often each question
-// was asked. The groups are lists of indices.
-func group(vectors []termVector, counts []int) [][]int {
-	g := &grouping{links: linksOf(vectors), members: make([][]int, len(vectors)), size: make([]float64, len(vectors))}
+// was asked. The groups are lists of indices. It ends with ctx, with the groups so far.
+func group(ctx context.Context, vectors []termVector, counts []int) [][]int {
+	g := &grouping{links: linksOf(ctx, vectors), members: make([][]int, len(vectors)), size: make([]float64, len(vectors))}
 	for i := range vectors {
 		g.members[i], g.size[i] = []int{i}, float64(counts[i])
 	}
@@ -165,7 +166,7 @@ func group(vectors []termVector, counts []int) [][]int {
 			}
 		}
 	}
-	for len(g.heap) > 0 {
+	for len(g.heap) > 0 && ctx.Err() == nil {
 		m := heap.Pop(&g.heap).(merger)
 		if g.members[m.a] != nil && g.members[m.b] != nil && g.mean(m.a, m.b) == m.mean {
 			g.merge(m.a, m.b)
@@ -176,10 +177,13 @@ func group(vectors []termVector, counts []int) [][]int {
 
 // linksOf returns, for each vector, the similarity to those to which it is similar, in both
 // directions.
-func linksOf(vectors []termVector) []map[int]float64 {
+func linksOf(ctx context.Context, vectors []termVector) []map[int]float64 {
 	having, links := map[string][]int{}, make([]map[int]float64, len(vectors))
 	for i := range vectors {
 		links[i] = map[int]float64{}
+		if ctx.Err() != nil {
+			continue
+		}
 		sims := map[int]float64{}
 		for _, t := range slices.Sorted(maps.Keys(vectors[i])) {
 			if list := having[t]; len(list) <= commonTerms {

@@ -80,7 +80,7 @@ func TestQuestionsOfOneSubjectAreOneGroup(t *testing.T) {
 			vectors, counts = append(vectors, known.vector(termsOf(texts[i], nil))), append(counts, 1)
 		}
 		whole, pure := map[int]bool{}, 0
-		for _, members := range group(vectors, counts) {
+		for _, members := range group(t.Context(), vectors, counts) {
 			in := map[int]int{}
 			for _, m := range members {
 				in[of[order[m]]]++
@@ -135,7 +135,7 @@ func BenchmarkGroup(b *testing.B) {
 			b.ResetTimer()
 			for range b.N {
 				start := time.Now()
-				if groups := group(vectors, counts); len(groups) == 0 {
+				if groups := group(b.Context(), vectors, counts); len(groups) == 0 {
 					b.Fatal("no groups")
 				}
 				b.ReportMetric(float64(time.Since(start).Microseconds())/float64(n), "µs/question")
