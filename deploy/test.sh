@@ -99,7 +99,7 @@ export GOFLAGS="-ldflags=-w -gcflags=all=-dwarf=false ${GOFLAGS:-}"
 
 if [ -n "$all" ]; then
   # With the race detector a sync.Pool drops values, and the debug build allocates on its own.
-  go test -vet=off -run 'DoesNotAllocate|AllocatesLittle' ./rewrite/tokens ./cmd/sidenote/internal/server
+  go test -vet=off -run 'DoesNotAllocate|AllocatesLittle|AllocatesNothing' ./rewrite/tokens ./proxy/record ./cmd/sidenote/internal/server
   # It crashes now and then on the thousand goroutines of these, in virtual time.
   go test -vet=off -short -run Fleet ./retrieval/engine
   # These simulate thousands of experiments, which takes minutes with the race detector.
