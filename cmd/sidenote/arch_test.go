@@ -50,7 +50,7 @@ var onlyIn = map[string][]string{
 	"github.com/modelcontextprotocol/":     {"proxy/mcp"},
 	"github.com/jackc/":                    {"retrieval/postgres", "retrieval/engine/enginetest"},
 	"github.com/go-jose/":                  {"proxy/tenant", "proxy/tenant/tenanttest"},
-	"github.com/aymanbagabas/":             {"proxy/inspector/diff"},
+	"github.com/aymanbagabas/":             {"proxy/inspector"},
 	"github.com/fsnotify/":                 {"retrieval/knowledge/folder"},
 	"github.com/go-git/":                   {"retrieval/knowledge/remote"},
 	"github.com/minio/":                    {"retrieval/knowledge/remote"},

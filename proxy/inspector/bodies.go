@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"sidenote/proxy/explain"
-	"sidenote/proxy/inspector/diff"
 )
 
 const (
@@ -114,7 +113,7 @@ func (r *room) text(b *explain.Body, whole string) []stretch {
 
 // compare shows the changes of a body. Changed lines get room first.
 func (r *room) compare(before, after *explain.Body, whole string) []stretch {
-	list := stretches(diff.Lines(linesOf(before), linesOf(after)))
+	list := stretches(DiffLines(linesOf(before), linesOf(after)))
 	for _, first := range [...]func(*stretch) bool{
 		func(s *stretch) bool { return s.Kind != "same" }, func(s *stretch) bool { return s.Kind == "same" && !s.Fold }, func(s *stretch) bool { return s.Fold },
 	} {
@@ -128,14 +127,14 @@ func (r *room) compare(before, after *explain.Body, whole string) []stretch {
 }
 
 // stretches folds lines far from changes, and leaves out what cannot be compared.
-func stretches(runs []diff.Run[layoutLine]) (list []stretch) {
+func stretches(runs []LineRun[layoutLine]) (list []stretch) {
 	for i := 0; i < len(runs); i++ {
-		if runs[i].Kind == diff.Same {
+		if runs[i].Kind == Same {
 			list = append(list, unchanged(runs[i].Lines, i == 0, i == len(runs)-1)...)
 			continue
 		}
 		from := i
-		for i+1 < len(runs) && runs[i+1].Kind != diff.Same {
+		for i+1 < len(runs) && runs[i+1].Kind != Same {
 			i++
 		}
 		changed := runs[from : i+1]
@@ -144,7 +143,7 @@ func stretches(runs []diff.Run[layoutLine]) (list []stretch) {
 			continue
 		}
 		for _, run := range changed {
-			list = append(list, stretch{Kind: map[diff.Kind]string{diff.Deleted: "gone", diff.Inserted: "new"}[run.Kind], all: run.Lines})
+			list = append(list, stretch{Kind: map[LineKind]string{Deleted: "gone", Inserted: "new"}[run.Kind], all: run.Lines})
 		}
 	}
 	return list
@@ -172,7 +171,7 @@ func unchanged(lines []layoutLine, first, last bool) (list []stretch) {
 
 // besideMissing describes what is missing among changed lines; "" if nothing is. Such lines differ
 // because of what is missing, not because of Sidenote.
-func besideMissing(runs []diff.Run[layoutLine]) (what string) {
+func besideMissing(runs []LineRun[layoutLine]) (what string) {
 	for _, run := range runs {
 		i := slices.IndexFunc(run.Lines, func(l layoutLine) bool { return l.Missing != 0 })
 		if i < 0 {
@@ -185,7 +184,7 @@ func besideMissing(runs []diff.Run[layoutLine]) (what string) {
 		if what != "" {
 			what += ", and "
 		}
-		what += lost + map[diff.Kind]string{diff.Deleted: " of what came", diff.Inserted: " of what was sent"}[run.Kind]
+		what += lost + map[LineKind]string{Deleted: " of what came", Inserted: " of what was sent"}[run.Kind]
 	}
 	if what != "" {
 		what += " are not kept, and the lines beside them are not compared"

@@ -11,7 +11,6 @@ import (
 
 	"sidenote/cmd/internal/terminal"
 	"sidenote/proxy/inspector"
-	"sidenote/proxy/inspector/diff"
 )
 
 //go:embed page.html
@@ -70,15 +69,15 @@ const (
 
 // sides aligns two texts.
 func sides(before, now string) (bands []band) {
-	runs := diff.Lines(lines(before), lines(now))
+	runs := inspector.DiffLines(lines(before), lines(now))
 	for i := 0; i < len(runs); i++ {
-		if runs[i].Kind == diff.Same {
+		if runs[i].Kind == inspector.Same {
 			bands = append(bands, unchanged(runs[i].Lines, i == 0, i == len(runs)-1)...)
 			continue
 		}
 		var b band
-		for ; i < len(runs) && runs[i].Kind != diff.Same; i++ {
-			if runs[i].Kind == diff.Deleted {
+		for ; i < len(runs) && runs[i].Kind != inspector.Same; i++ {
+			if runs[i].Kind == inspector.Deleted {
 				b.Before = append(b.Before, runs[i].Lines...)
 			} else {
 				b.Now = append(b.Now, runs[i].Lines...)

@@ -1,31 +1,30 @@
-// Package diff compares two lists of lines in bounded time.
-package diff
+package inspector
 
 import "github.com/aymanbagabas/go-udiff/lcs"
 
-// A Kind says in which of two lists lines are.
-type Kind int
+// A LineKind says in which of two lists lines are.
+type LineKind int
 
 // The kinds.
 const (
-	Same Kind = iota // in both
+	Same LineKind = iota // in both
 	Deleted
 	Inserted
 )
 
-// A Run is a run of lines of one kind, a subslice of the list that it is from.
-type Run[L comparable] struct {
-	Kind  Kind
+// A LineRun is a run of lines of one kind, a subslice of the list that it is from.
+type LineRun[L comparable] struct {
+	Kind  LineKind
 	Lines []L
 }
 
-// Lines returns the runs that turn before into after. Deletions precede insertions at the same
+// DiffLines returns the runs that turn before into after. Deletions precede insertions at the same
 // place. If the lists have little in common, it may return more changes than necessary: its time
 // is limited, to some milliseconds for 64,000 lines.
-func Lines[L comparable](before, after []L) (runs []Run[L]) {
-	add := func(kind Kind, lines []L) {
+func DiffLines[L comparable](before, after []L) (runs []LineRun[L]) {
+	add := func(kind LineKind, lines []L) {
 		if len(lines) > 0 {
-			runs = append(runs, Run[L]{kind, lines})
+			runs = append(runs, LineRun[L]{kind, lines})
 		}
 	}
 	numbers := make(map[L]rune, len(before)) // comparing numbers is faster

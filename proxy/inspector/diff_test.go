@@ -1,4 +1,4 @@
-package diff_test
+package inspector_test
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sidenote/proxy/inspector/diff"
+	"sidenote/proxy/inspector"
 )
 
 // sides reconstructs both lists from the runs.
-func sides(runs []diff.Run[string]) (before, after []string) {
+func sides(runs []inspector.LineRun[string]) (before, after []string) {
 	for _, r := range runs {
-		if r.Kind != diff.Inserted {
+		if r.Kind != inspector.Inserted {
 			before = append(before, r.Lines...)
 		}
-		if r.Kind != diff.Deleted {
+		if r.Kind != inspector.Deleted {
 			after = append(after, r.Lines...)
 		}
 	}
@@ -31,13 +31,13 @@ func TestBothSides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "b", "c", "{", "}"}), 0, 300)
 		before, after := lines.Draw(t, "before"), lines.Draw(t, "after")
-		runs := diff.Lines(before, after)
+		runs := inspector.DiffLines(before, after)
 		b, a := sides(runs)
 		if !slices.Equal(b, before) || !slices.Equal(a, after) {
 			t.Fatalf("%v", runs)
 		}
 		for i, r := range runs {
-			if len(r.Lines) == 0 || i > 0 && (r.Kind == runs[i-1].Kind || runs[i-1].Kind == diff.Inserted && r.Kind == diff.Deleted) {
+			if len(r.Lines) == 0 || i > 0 && (r.Kind == runs[i-1].Kind || runs[i-1].Kind == inspector.Inserted && r.Kind == inspector.Deleted) {
 				t.Fatalf("%v", runs)
 			}
 		}
@@ -56,16 +56,16 @@ func TestInsertion(t *testing.T) {
 			return list
 		}
 		head, added, tail := lines("head"), lines("added"), lines("tail")
-		for _, r := range diff.Lines(slices.Concat(head, tail), slices.Concat(head, added, tail)) {
-			if r.Kind == diff.Deleted || r.Kind == diff.Inserted && !slices.Equal(r.Lines, added) {
+		for _, r := range inspector.DiffLines(slices.Concat(head, tail), slices.Concat(head, added, tail)) {
+			if r.Kind == inspector.Deleted || r.Kind == inspector.Inserted && !slices.Equal(r.Lines, added) {
 				t.Fatalf("%v", r)
 			}
 		}
 	})
 }
 
-// hostile returns pairs of texts of 64 KiB with as many lines as possible.
-func hostile() map[string][2][]string {
+// hostileLines returns pairs of texts of 64 KiB with as many lines as possible.
+func hostileLines() map[string][2][]string {
 	const n = 64 << 10
 	lines := func(of func(i int) string) []string {
 		list := make([]string, n)
@@ -85,11 +85,11 @@ func hostile() map[string][2][]string {
 
 // No text takes long. Each is tried several times, since the machine may be busy.
 func TestHostileTextsAreFast(t *testing.T) {
-	for name, of := range hostile() {
+	for name, of := range hostileLines() {
 		best := time.Hour
 		for range 5 {
 			start := time.Now()
-			before, after := sides(diff.Lines(of[0], of[1]))
+			before, after := sides(inspector.DiffLines(of[0], of[1]))
 			best = min(best, time.Since(start))
 			if !slices.Equal(before, of[0]) || !slices.Equal(after, of[1]) {
 				t.Fatal(name)
@@ -102,10 +102,10 @@ func TestHostileTextsAreFast(t *testing.T) {
 }
 
 func BenchmarkHostile(b *testing.B) {
-	for name, of := range hostile() {
+	for name, of := range hostileLines() {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				diff.Lines(of[0], of[1])
+				inspector.DiffLines(of[0], of[1])
 			}
 		})
 	}
