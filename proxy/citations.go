@@ -219,6 +219,10 @@ func (c *citationStage) tell() {
 	r.Citations = &found
 	l := &r.Rewrite.Ledger
 	l.Sources = slices.Clone(l.Sources) // other ledgers may share them
+	if l.Repeated != nil {
+		again := *l.Repeated
+		again.Sources, l.Repeated = slices.Clone(again.Sources), &again
+	}
 	for _, cited := range found.Cited {
 		if e, _ := entry(r, cited.ID); e != nil {
 			e.Cited, e.Support = cited.Times, cited.Support

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/record"
+	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
@@ -70,4 +72,9 @@ func KeyHeaders(u Upstream) []transport.Header { return keyHeaders(u) }
 // BetterPlacement returns the placement that keeps a prompt cache which that of the policy breaks.
 func BetterPlacement(p rewrite.Policy, c tokens.PromptCache) rewrite.Placement {
 	return betterPlacement(&p, new(chat.Request), c)
+}
+
+// CountCitations counts the citations of a recorded answer as a Server does.
+func CountCitations(r *report.Report, req *chat.Request, a *record.Answer) {
+	(&Server{}).countCitations(r, req, a)
 }

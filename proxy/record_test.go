@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // A tape is a Recorder with what it has recorded.
@@ -249,7 +251,7 @@ func TestRecordsStages(t *testing.T) {
 }
 
 // The citations of an answer are recorded under a policy that does not annotate, whatever form the
-// answer has, and the answer does not change; those of an answer that is cut off or too long are
+// answer has, and the answer does not change; those of an answer that is too long or no gzip are
 // unknown.
 func TestRecordsCitations(t *testing.T) {
 	const (
@@ -317,5 +319,42 @@ func TestRecordsFeedback(t *testing.T) {
 	all := p.all(t)
 	if len(all) != 2 || all[0].ID != ids[0] || all[0].Feedback == nil || *all[0].Feedback != 0.5 || all[1].Feedback != nil {
 		t.Errorf("recorded %+v", all)
+	}
+}
+
+// An answer that the upstream cut off says nothing of what it would have cited.
+func TestRecordsNoCitationsOfACutAnswer(t *testing.T) {
+	p := newTape(t, nil)
+	const answer = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n" + `data: {"choices":[{"index":0,"delta":{"content":"I "}}]}` + "\n\n"
+	u := newUpstream(t, func(_ seen, w io.Writer) {
+		_, _ = io.WriteString(w, answer)
+		_ = w.(net.Conn).Close()
+	})
+	g := openIn(t, u, func(cfg *proxy.Config) { cfg.Recorder = p.Recorder })
+	_, _ = io.ReadAll(g.raw(t, chatRequest(chatBody)).Body) // it is cut off for the client, too
+	if r := g.reports.next(t); !r.Truncated {
+		t.Fatalf("reported %+v", r)
+	}
+	if of := p.all(t)[0]; of.Checked || len(of.Sources) != 1 {
+		t.Errorf("recorded %+v", of)
+	}
+}
+
+// Counting the citations of a recorded answer changes nothing that others read.
+func TestCountingCitationsChangesACopy(t *testing.T) {
+	req, err := new(chat.Parser).Parse(chat.Completions, []byte(chatBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := &rewrite.Repeated{Sources: []rewrite.SourceEntry{{ID: 2}}, Texts: []string{"two"}}
+	of := &report.Report{}
+	of.Rewrite.Ledger.Sources, of.Rewrite.Ledger.Repeated = []rewrite.SourceEntry{{ID: 1}}, shared
+	sources := of.Rewrite.Ledger.Sources
+	proxy.CountCitations(of, req, &record.Answer{Body: []byte(`{"choices":[{"message":{"content":"[1] and [2]"}}]}`)})
+	if l := &of.Rewrite.Ledger; l.Sources[0].Cited != 1 || l.Repeated.Sources[0].Cited != 1 {
+		t.Errorf("got %+v and %+v", l.Sources, l.Repeated)
+	}
+	if sources[0].Cited != 0 || shared.Sources[0].Cited != 0 {
+		t.Errorf("shared are %+v and %+v", sources, shared)
 	}
 }

@@ -112,8 +112,11 @@ func (d *Draft) Piece(piece []byte) {
 // A CountFunc counts the citations of an answer to a parsed request, and notes them in the report.
 type CountFunc func(r *report.Report, req *chat.Request, a *Answer)
 
-// count counts the citations of the answer.
+// count counts the citations of the answer, if all of it was collected.
 func (d *Draft) count(req *chat.Request) {
+	if d.report.Client != report.ClientCompleted || d.report.Truncated {
+		return
+	}
 	if count := d.to.of.citations.Load(); count != nil && d.answer.kept && len(d.answer.Body) > 0 {
 		(*count)(&d.report, req, &d.answer)
 	}

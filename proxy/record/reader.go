@@ -185,7 +185,7 @@ func (r *Reader) All(q Query) iter.Seq2[*Record, error] {
 				r.damaged++
 				continue
 			}
-			if q.Tenant != "" && of.Tenant != q.Tenant {
+			if q.Tenant != "" && of.Tenant != q.Tenant || q.Policy != "" && of.Policy != q.Policy {
 				continue
 			}
 			of.By = e.ring.policy
@@ -207,9 +207,6 @@ func (r *Reader) index(q Query) (*index, error) {
 	in := &index{feedback: map[[2]string]float64{}}
 	r.damaged = 0
 	for _, ring := range r.rings {
-		if q.Policy != "" && q.Policy != ring.policy {
-			continue
-		}
 		numbers, err := ring.segments(r.files)
 		if err != nil {
 			return nil, err

@@ -102,7 +102,7 @@ func (r *Record) Cites() bool {
 // A Query chooses records.
 type Query struct {
 	Since, Until time.Time // zero: no bound
-	Policy       string    // "" for all
+	Policy       string    // that requests were served by; "" for all
 	Tenant       string    // "" for all
 }
 

@@ -187,16 +187,18 @@ func TestReaderChooses(t *testing.T) {
 		id := fmt.Sprint(4 - i) // the last one began first
 		r.ask(t, of.policy, of.tenant, id, "?").Finish(reported(of.policy, of.tenant, id, begin.Add(time.Duration(4-i)*time.Minute)))
 	}
+	r.ask(t, "a", "z", "5", "?").Finish(reported("c", "z", "5", begin.Add(5*time.Minute))) // in an experiment of a
 	r.end(t)
 	f := func(what string, q record.Query, want ...string) {
 		t.Helper()
 		list, _ := read(t, dir, keys, q)
 		equal(t, what, ids(list), want)
 	}
-	f("all", record.Query{}, "1", "2", "3", "4")
+	f("all", record.Query{}, "1", "2", "3", "4", "5")
+	f("policy b of an experiment", record.Query{Policy: "c"}, "5")
 	f("a policy", record.Query{Policy: "a"}, "2", "4")
 	f("a tenant", record.Query{Tenant: "y"}, "1", "2")
-	f("since", record.Query{Since: begin.Add(3 * time.Minute)}, "3", "4")
+	f("since", record.Query{Since: begin.Add(3 * time.Minute)}, "3", "4", "5")
 	f("until", record.Query{Until: begin.Add(3 * time.Minute)}, "1", "2")
 	list, _ := read(t, dir, map[string]*cache.Keys{"b": keys["b"]}, record.Query{})
 	equal(t, "of one key", ids(list), []string{"1", "3"})
