@@ -91,7 +91,7 @@ func TestRecordsChats(t *testing.T) {
 				t.Fatal(err)
 			}
 			id, rep := resp.Header.Get(report.HeaderID), g.reports.next(t)
-			if !p.Known("acme", id) || p.Known("other", id) || p.Known("acme", "x") {
+			if !p.Feedback("acme", id, 1) || p.Feedback("other", id, 1) || p.Feedback("acme", "x", 1) {
 				t.Errorf("%s: the id is not known, or another one is", path)
 			}
 			all := p.all(t)

@@ -134,3 +134,13 @@ func (f eachFile) Close() error {
 	}
 	return err
 }
+
+// Known reports whether a request of a tenant can get feedback.
+func (r *Recorder) Known(tenant, id string) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.find(tenant, id) != nil
+}

@@ -70,20 +70,9 @@ func (r *Recorder) find(tenant, id string) *recorded {
 	return nil
 }
 
-// Known reports whether a request of a tenant is being recorded, or is among the 65,536 that were
-// recorded last.
-func (r *Recorder) Known(tenant, id string) bool {
-	if r == nil {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.find(tenant, id) != nil
-}
-
 // Feedback records the application's score of the answer to a request, from -1 to 1. It returns false
-// if the request of the tenant is not Known, got 16 scores already, or too much waits to be written; of
-// several scores the last one counts.
+// if the request of the tenant is neither being recorded nor among the 65,536 that were recorded last, got
+// 16 scores already, or too much waits to be written; of several scores the last one counts.
 func (r *Recorder) Feedback(tenant, id string, score float64) bool {
 	if r == nil || math.IsNaN(score) {
 		return false

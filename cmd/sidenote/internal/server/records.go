@@ -24,9 +24,6 @@ func openRecords(cfg *config.Config, m Monitor) *record.Recorder {
 	return r
 }
 
-// Records returns the recorder of requests, for feedback; nil if there is none.
-func (e *Engine) Records() *record.Recorder { return e.records }
-
 // recordsWait is how long the end of a process waits for a slow disk to take the last records.
 const recordsWait = 5 * time.Second
 

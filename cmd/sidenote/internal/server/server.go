@@ -112,6 +112,33 @@ type Engine struct {
 	admin     atomic.Pointer[admin.Handler] // nil until AdminServer
 }
 
+// metricNames returns the labels that metrics of a configuration may have.
+func metricNames(cfg *config.Config) report.MetricNames {
+	version, commit := Version()
+	return report.MetricNames{
+		Tenants: config.Texts(cfg.TenantNames()), Policies: Policies{Config: cfg}.Names(), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg), Experiments: experimentNames(cfg),
+		Version: version, Commit: commit,
+		TenantSeries: report.TenantSeries{Off: cfg.Telemetry.Tenants.Series == config.Off, Top: int(cfg.Telemetry.Tenants.Top)}, NativeHistograms: cfg.Telemetry.NativeHistograms,
+	}
+}
+
+// openCounts opens what a process that serves keeps of its requests: records, modes, budgets and the
+// outcomes of experiments. A command opens none of them.
+func (e *Engine) openCounts(o Options) (err error) {
+	if o.Keep {
+		e.records = openRecords(e.Config, e.monitor)
+		e.openModes()
+	}
+	if !o.Keep && !o.Serve {
+		return nil
+	}
+	if e.budgets, err = openBudgets(e.Running, e.caches.Changed, o.Keep, e.monitor, e.tasks); err != nil {
+		return err
+	}
+	e.openExperiments(o.Keep)
+	return nil
+}
+
 // New wires a checked configuration. It does not listen or index yet.
 func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	reader, err := NewReader(cfg.State.Path)
@@ -124,12 +151,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if o.Used == nil {
 		o.Used = func(Use, int64) {}
 	}
-	version, commit := Version()
-	m := Monitor{Log: o.Log, Metrics: report.NewMetrics(report.MetricNames{
-		Tenants: config.Texts(cfg.TenantNames()), Policies: Policies{Config: cfg}.Names(), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg), Experiments: experimentNames(cfg),
-		Version: version, Commit: commit,
-		TenantSeries: report.TenantSeries{Off: cfg.Telemetry.Tenants.Series == config.Off, Top: int(cfg.Telemetry.Tenants.Top)}, NativeHistograms: cfg.Telemetry.NativeHistograms,
-	})}
+	m := Monitor{Log: o.Log, Metrics: report.NewMetrics(metricNames(cfg))}
 	m.Audit = openAudit(cfg, o.Audit, m)
 	reader.neutralised = m.Neutralised
 	m.TellOfCertificates(cfg)
@@ -149,19 +171,8 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	e.Turns, e.Outputs, e.Chains = sync.OnceValue(e.caches.Turns), sync.OnceValue(e.caches.Outputs), sync.OnceValue(e.caches.Chains)
 	e.Given = sync.OnceValue(e.caches.Given)
 	e.tasks = NewTasks(ctx, m.Panicked)
-	if o.Keep {
-		e.records = openRecords(cfg, m)
-	}
-	if o.Keep {
-		e.openModes()
-	}
-	if o.Keep || o.Serve {
-		if e.budgets, err = openBudgets(e.Running, e.caches.Changed, o.Keep, m, e.tasks); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-	}
-	if o.Keep || o.Serve {
-		e.openExperiments(o.Keep)
+	if err := e.openCounts(o); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
 	tracker := openCalibration(e)
 	analysed := new(analysis.Recent)
