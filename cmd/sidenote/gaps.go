@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"io"
 	"strconv"
 	"time"
 
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/cmd/sidenote/internal/server"
@@ -57,11 +59,27 @@ func (c *gapsCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	report, err := gaps.Find(a.ctx, records, q, server.GapFinder(e, cfg))
+	show, stop := newProgress(a)
+	report, err := gaps.Find(a.ctx, records, q, &shownFinder{Finder: server.GapFinder(e, cfg), show: show})
+	stop()
 	if err = errors.Join(err, e.Close()); err != nil {
 		return err
 	}
 	return errors.Join(undone(a.unread(records)), c.print(a, report))
+}
+
+// A shownFinder shows how many questions it has searched for.
+type shownFinder struct {
+	gaps.Finder
+	show *terminal.Progress
+	done int
+}
+
+// Find implements gaps.Finder.
+func (f *shownFinder) Find(ctx context.Context, r *record.Record) (gaps.Finding, error) {
+	f.done++
+	f.show.Show(terminal.Work{Name: "searching", Done: f.done, Unit: "questions"})
+	return f.Finder.Find(ctx, r)
 }
 
 func (c *gapsCmd) print(a *app, report *gaps.Report) error {

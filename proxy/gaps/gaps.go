@@ -100,6 +100,9 @@ type Document struct {
 type Finding struct {
 	Nearest []Document // the best chunk of each document, best first, at most MaxNearest; empty if no document has a term of it
 	Sources int        // that a request would get
+	// Unsearched says that nobody can search as the request did: its tenant or policy is gone, or what it
+	// may see depends on its caller's token.
+	Unsearched bool
 }
 
 // A Finder searches the bases that a recorded question was asked of.
@@ -121,14 +124,17 @@ type Question struct {
 
 // A Group holds questions of one meaning.
 type Group struct {
-	Question  string       `json:"question"` // the one most similar to the others
-	Count     int          `json:"count"`
-	Kinds     map[Kind]int `json:"kinds"`
-	Answered  int          `json:"answered"` // questions for which nothing was found, and now is
-	Nearest   *Document    `json:"nearest"`  // to Question; null if no document has a term of it
-	First     time.Time    `json:"first"`
-	Last      time.Time    `json:"last"`
-	Questions []Question   `json:"questions"` // newest first, at most MaxShown
+	Question string       `json:"question"` // the one most similar to the others
+	Count    int          `json:"count"`
+	Kinds    map[Kind]int `json:"kinds"`
+	Answered int          `json:"answered"` // questions for which nothing was found, and now is
+	Nearest  *Document    `json:"nearest"`  // to Question; null if no document has a term of it, or if it is Unsearched
+	// Unsearched says that nobody can search for Question as its request did.
+	Unsearched bool `json:"not_searched,omitempty"`
+
+	First     time.Time  `json:"first"`
+	Last      time.Time  `json:"last"`
+	Questions []Question `json:"questions"` // newest first, at most MaxShown
 	weight    float64
 }
 
@@ -288,7 +294,7 @@ func (c *collection) groupOf(members []int, vectors []termVector) Group {
 	for n, i := range members {
 		one := c.gaps[i]
 		if n == 0 {
-			g.Question = one.of[len(one.of)-1].Question
+			g.Question, g.Unsearched = one.of[len(one.of)-1].Question, one.found.Unsearched
 			if len(one.found.Nearest) > 0 {
 				g.Nearest = &one.found.Nearest[0]
 			}

@@ -36,6 +36,7 @@ func missing(question string) *gaps.Report {
 			Nearest:   &gaps.Document{Knowledge: "hr", ID: "leave.md", Chunk: 2, Name: question, Relevance: 0.43},
 			Questions: []gaps.Question{{ID: "a", Time: asked, Tenant: "acme", Text: question}, {ID: "b", Time: asked, Tenant: "acme", Text: "bikes"}},
 		},
+		{Question: "Who may see this?", Count: 1, Kinds: map[gaps.Kind]int{gaps.Silent: 1}, Unsearched: true, First: asked, Last: asked, Questions: []gaps.Question{{ID: "d", Time: asked, Text: "x"}}},
 		{Question: "Is there a defibrillator?", Count: 2, Kinds: map[gaps.Kind]int{gaps.Silent: 2}, First: asked, Last: asked, Questions: []gaps.Question{{ID: "c", Time: asked, Text: "x"}}},
 	}}
 }
@@ -51,7 +52,7 @@ func TestGapsPage(t *testing.T) {
 	a := ask(t, "GET", address+"/gaps", "", "Authorization: Bearer tok")
 	for _, want := range []string{
 		"How do I lease a bike?", "no source 20, sources not cited 9", "4 would get sources now", `href="/knowledge/hr/document?id=leave.md&amp;chunk=2#chunk-2"`, "0.43",
-		"Is there a defibrillator?", "none has a word of it", "Of 1,000 recorded questions", "31 lack something", "The oldest 5 of them are left out", `<option value="7" selected>`, "All 29, the last 2",
+		"Is there a defibrillator?", "none has a word of it", "not searched again", "Of 1,000 recorded questions", "31 lack something", "The oldest 5 of them are left out", `<option value="7" selected>`, "All 29, the last 2",
 	} {
 		if !strings.Contains(a.body, want) {
 			t.Errorf("the page has no %q: %s", want, a.body)
@@ -63,7 +64,7 @@ func TestGapsPage(t *testing.T) {
 		}
 	}
 	var report gaps.Report
-	if b := ask(t, "GET", address+"/gaps/json?days=30", "", "Authorization: Bearer tok"); b.code != 200 || json.Unmarshal([]byte(b.body), &report) != nil || len(report.Groups) != 2 {
+	if b := ask(t, "GET", address+"/gaps/json?days=30", "", "Authorization: Bearer tok"); b.code != 200 || json.Unmarshal([]byte(b.body), &report) != nil || len(report.Groups) != 3 {
 		t.Errorf("%d %s", b.code, b.body)
 	}
 	for _, odd := range []string{"0", "-1", "1e9", "x", ""} {

@@ -1,6 +1,9 @@
 package filter
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // A Claim is a placeholder in a Filter for the caller's values of the token claim of that name: as
 // the value of an eq for a single value, of an in for all values. A filter with a Claim matches
@@ -55,12 +58,35 @@ func (f *Filter) WithClaims(claims map[string][]string) (*Filter, error) {
 	return f, nil
 }
 
+// claimStart begins the text that stands for a claim.
+const claimStart = "${claims."
+
+// NamesClaims reports whether a filter was returned by WithClaimNames and has the name of a claim. A
+// text that is written like one counts, too.
+func (f *Filter) NamesClaims() bool {
+	values, list := f.Value.([]any)
+	if !list {
+		values = []any{f.Value}
+	}
+	for _, v := range values {
+		if text, ok := v.(string); ok && strings.HasPrefix(text, claimStart) {
+			return true
+		}
+	}
+	for i := range f.Filters {
+		if f.Filters[i].NamesClaims() {
+			return true
+		}
+	}
+	return false
+}
+
 // WithClaimNames returns the filter with each claim replaced by the text ${claims.NAME}, for
 // display.
 func (f *Filter) WithClaimNames() *Filter {
 	out := *f
 	if claim, ok := f.Value.(Claim); ok {
-		text := "${claims." + string(claim) + "}"
+		text := claimStart + string(claim) + "}"
 		if out.Value = text; f.Type == In {
 			out.Value = []any{text}
 		}

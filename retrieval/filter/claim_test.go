@@ -37,6 +37,8 @@ func TestClaimNames(t *testing.T) {
 		got := claimFilter(t, text).WithClaimNames().String()
 		if same, err := filter.Parse([]byte(want)); err != nil || got != same.String() {
 			t.Errorf("%s is shown as %s, %v", text, got, err)
+		} else if !same.NamesClaims() {
+			t.Errorf("%s names no claim", got)
 		}
 	}
 }

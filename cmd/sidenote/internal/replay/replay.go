@@ -161,7 +161,7 @@ func (r *Replayer) policyOf(rec *record.Record) (*tenant.Policy, *Cause) {
 	if err != nil {
 		return nil, &Cause{CauseUnread, []string{"filter: " + err.Error()}}
 	}
-	if claimed(limit) {
+	if limit.NamesClaims() {
 		return nil, &Cause{CauseClaims, []string{rec.Tenant}}
 	}
 	return limited(p, limit), nil
@@ -181,25 +181,6 @@ func missing(rec *record.Record, has []string) []string {
 	}
 	return ids
 }
-
-// claimed reports whether a recorded filter depends on claims, of which only the names are recorded.
-func claimed(f *filter.Filter) bool {
-	values, _ := f.Value.([]any)
-	for _, v := range append(values, f.Value) {
-		if text, ok := v.(string); ok && len(text) > len(claimStart) && text[:len(claimStart)] == claimStart {
-			return true
-		}
-	}
-	for i := range f.Filters {
-		if claimed(&f.Filters[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-// claimStart begins the name of a claim, see filter.Filter.WithClaimNames.
-const claimStart = "${claims."
 
 // limited returns a policy in which a filter holds, too.
 func limited(p *tenant.Policy, by *filter.Filter) *tenant.Policy {

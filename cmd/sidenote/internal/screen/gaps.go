@@ -31,7 +31,7 @@ func Gaps(w io.Writer, r *gaps.Report, all bool) {
 	for i := range shown {
 		g := &shown[i]
 		fmt.Fprintf(w, "%5s  %s\n", terminal.Thousands(g.Count), terminal.Fit(g.Question, gapText))
-		fmt.Fprintf(w, "%5s  %s; %s\n", "", signs(g), nearest(g.Nearest))
+		fmt.Fprintf(w, "%5s  %s; %s\n", "", signs(g), nearest(g))
 	}
 	if more := len(r.Groups) - len(shown); more > 0 {
 		fmt.Fprintf(w, "\n%s more; --full shows them\n", terminal.Plural(more, "group"))
@@ -57,8 +57,12 @@ func signs(g *gaps.Group) string {
 	return strings.Join(list, ", ")
 }
 
-func nearest(d *gaps.Document) string {
-	if d == nil {
+func nearest(g *gaps.Group) string {
+	d := g.Nearest
+	switch {
+	case g.Unsearched:
+		return "not searched again: its tenant or policy is gone, or it needs the caller's token"
+	case d == nil:
 		return "no document has a word of it"
 	}
 	return fmt.Sprintf("nearest %s of %s, relevance %.2f", terminal.Clean(d.ID), d.Knowledge, d.Relevance)

@@ -79,19 +79,23 @@ type gapFinder struct {
 	search   retrieval.Retriever
 }
 
-// Find implements gaps.Finder. A record whose tenant, policy or filter is no longer known finds
-// nothing.
+// gapDeadline limits one search: nobody waits for it.
+const gapDeadline = 10 * time.Second
+
+// Find implements gaps.Finder.
 func (f *gapFinder) Find(ctx context.Context, r *record.Record) (gaps.Finding, error) {
 	policy := f.policyOf(r)
-	if policy == nil {
-		return gaps.Finding{}, nil
+	if policy == nil || policy.WithoutClaims() != nil {
+		return gaps.Finding{Unsearched: true}, nil
 	}
-	q := retrieval.Query{Tenant: r.Tenant, Text: r.Question, Previous: retrieval.Turns(r.Earlier), Settings: policy.Rewrite.Search}
+	q := retrieval.Query{Tenant: r.Tenant, Filter: policy.Rewrite.Filter, Text: r.Question, Previous: retrieval.Turns(r.Earlier), Settings: policy.Rewrite.Search}
+	q.Settings.Deadline = gapDeadline
 	if len(r.Filter) > 0 {
-		var err error
-		if q.Filter, err = filter.Parse(r.Filter); err != nil {
-			return gaps.Finding{}, nil
+		recorded, err := filter.Parse(r.Filter)
+		if err != nil || recorded.NamesClaims() {
+			return gaps.Finding{Unsearched: true}, nil
 		}
+		q.Filter = filter.AllOf(q.Filter, recorded)
 	}
 	for _, id := range policy.Rewrite.Knowledge {
 		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})

@@ -2,12 +2,17 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/gaps"
 	"sidenote/proxy/record"
 	"sidenote/retrieval"
@@ -132,5 +137,62 @@ func missing(t *testing.T, all []eval.Document, questions map[string][]eval.Quer
 	t.Logf("%d gaps in %d groups; %d of %d subjects in the first 25, %.2f of their questions together", report.Gaps, len(report.Groups), len(first), len(removed), share)
 	if len(first) < 15 || share < 0.8 {
 		t.Errorf("%d subjects, %.2f together", len(first), share)
+	}
+}
+
+// A question is searched for as its request was, with the filters of today and of then, and not at all
+// if nobody can do that.
+func TestGapsAreSearchedAsTheyWereAsked(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"docs/open.md": "---\naudience: public\n---\n# Bikes\n\nRent a bike in the portal.\n", "docs/shut.md": "---\naudience: board\n---\n# Bonus\n\nThe board gets a bonus in May.\n",
+		"c.yaml": `
+upstream: https://u.test
+state: ":memory:"
+knowledge: {docs: {path: docs, attributes_from: {front_matter: [audience]}}}
+identity: {jwt: {idp: {issuer: https://i.test, audience: a, jwks_file: jwks}}}
+tenants:
+  acme: {knowledge: [docs], keys: ["` + strings.Repeat("0", 64) + `"]}
+  claims: {knowledge: [docs], jwt: {idp: {org: x}}, filters: [{type: eq, key: audience, value: "${claims.audience}"}]}
+`, "jwks": `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, // of RFC 8037
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := config.Load(config.Source{Path: filepath.Join(dir, "c.yaml"), Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(t.Context(), cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	if err := e.Bases.Index(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	e.Bases.AwaitFloor(t.Context(), []string{"docs"})
+	find := func(r record.Record) gaps.Finding {
+		t.Helper()
+		r.Question, r.Policy = "Who gets a bonus in May?", "default"
+		found, err := GapFinder(e, cfg).Find(t.Context(), &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if f := find(record.Record{Tenant: "acme"}); f.Unsearched || len(f.Nearest) == 0 || f.Nearest[0].ID != "shut.md" {
+		t.Errorf("got %+v", f)
+	}
+	if f := find(record.Record{Tenant: "acme", Filter: json.RawMessage(`{"type":"eq","key":"audience","value":"public"}`)}); f.Unsearched || len(f.Nearest) > 0 && f.Nearest[0].ID == "shut.md" {
+		t.Errorf("beyond its filter: %+v", f)
+	}
+	for name, r := range map[string]record.Record{
+		"gone tenant": {Tenant: "gone"}, "claims": {Tenant: "claims"}, "claims then": {Tenant: "acme", Filter: json.RawMessage(`{"type":"eq","key":"audience","value":"${claims.audience}"}`)},
+	} {
+		if f := find(r); !f.Unsearched || f.Nearest != nil {
+			t.Errorf("%s: %+v", name, f)
+		}
 	}
 }
