@@ -5,26 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"testing"
 	"time"
 
 	"sidenote/proxy/gaps"
 	"sidenote/proxy/record"
+	"sidenote/proxy/record/recordtest"
 )
-
-type records []*record.Record
-
-func (s records) All(record.Query) iter.Seq2[*record.Record, error] {
-	return func(yield func(*record.Record, error) bool) {
-		for _, r := range s {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
-}
 
 // A finder finds the same for every question.
 type finder struct {
@@ -84,7 +72,7 @@ func asked(n int, question string, r record.Record) *record.Record {
 func TestReportOfGaps(t *testing.T) {
 	none, uncited := record.Record{Reason: "no-match", Tenant: "acme", Policy: "p", Block: "canary", Body: json.RawMessage(`"canary"`)}, record.Record{Sources: []record.Source{{ID: 1}}, Checked: true}
 	n := 0
-	report, err := gaps.Find(t.Context(), records{
+	report, err := gaps.Find(t.Context(), recordtest.List{
 		asked(1, "How do I lease a bike?", none),
 		asked(2, "What is the notice period?", uncited),
 		asked(3, "how do I  lease a BIKE?", none),
@@ -121,7 +109,7 @@ func TestReportOfGaps(t *testing.T) {
 // An error of a search, and the end of the context, end a report; that nothing is near does not.
 func TestReportOfGapsEnds(t *testing.T) {
 	n := 0
-	one := records{asked(1, "How do I lease a bike?", record.Record{Reason: "no-match"})}
+	one := recordtest.List{asked(1, "How do I lease a bike?", record.Record{Reason: "no-match"})}
 	if _, err := gaps.Find(t.Context(), one, record.Query{}, finder{err: errors.New("broken"), asked: &n}); err == nil || err.Error() != "broken" {
 		t.Errorf("got %v", err)
 	}
@@ -138,7 +126,7 @@ func TestReportOfGapsEnds(t *testing.T) {
 
 // Of very many gaps the newest are grouped, and the others are counted.
 func TestReportOfManyGaps(t *testing.T) {
-	n, many := 0, records{}
+	n, many := 0, recordtest.List{}
 	for i := range 2*gaps.MaxQuestions + 10 {
 		many = append(many, asked(i, fmt.Sprintf("question about subject%d", i%50), record.Record{Reason: "no-match"}))
 	}

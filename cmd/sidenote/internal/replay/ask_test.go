@@ -15,6 +15,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/replay"
 	"sidenote/proxy"
+	"sidenote/proxy/record/recordtest"
 	"sidenote/proxy/tenant"
 )
 
@@ -72,7 +73,7 @@ func asking(t *testing.T, o *oracle, usd string) (*rig, *replay.Asker) {
 }
 
 // answers replays records with an upstream.
-func answers(t *testing.T, r *rig, ask *replay.Asker, records list) (*replay.Answers, error) {
+func answers(t *testing.T, r *rig, ask *replay.Asker, records recordtest.List) (*replay.Answers, error) {
 	t.Helper()
 	r.replayer.Ask = ask
 	report, err := (&replay.Run{Replayer: r.replayer, Store: records, Progress: func(int, int) {}}).Do(t.Context())
@@ -90,7 +91,7 @@ func TestAsks(t *testing.T) {
 	whole := r.record(t, "plain", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"max_tokens":7,"sidenote":{"mode":"inject"},"messages":[{"role":"user","content":"leave"}]}`, 0)
 	short := r.asked(t, "plain", "dogs")
 	short.Checked, short.Unknown, short.PromptTokens, short.CompletionTokens, short.Cost = true, 3, 90, 5, 0.5
-	got, err := answers(t, r, ask, list{whole, short})
+	got, err := answers(t, r, ask, recordtest.List{whole, short})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestAsks(t *testing.T) {
 func TestBudgetIsKept(t *testing.T) {
 	o := newOracle(t)
 	r, ask := asking(t, o, "0.05") // an answer can cost 0.0164 dollars and its prompt, and costs 0.00028
-	var records list
+	var records recordtest.List
 	for range 300 {
 		records = append(records, r.asked(t, "plain", "leave"))
 	}
@@ -142,7 +143,7 @@ func TestUpstreamFails(t *testing.T) {
 	o := newOracle(t)
 	r, ask := asking(t, o, "1")
 	o.fail = []int{429, 429, 500, 429, 429, 429, 429, 429}
-	var records list
+	var records recordtest.List
 	for i := range 2 {
 		rec := r.asked(t, "plain", "leave")
 		rec.ID = fmt.Sprint(i)
@@ -150,7 +151,7 @@ func TestUpstreamFails(t *testing.T) {
 	}
 	var got []*replay.Answers
 	for _, rec := range records {
-		a, err := answers(t, r, ask, list{rec})
+		a, err := answers(t, r, ask, recordtest.List{rec})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +176,7 @@ func TestNoPrice(t *testing.T) {
 	r, ask := asking(t, o, "1")
 	rec := r.asked(t, "plain", "leave")
 	rec.Model = "other"
-	_, err := answers(t, r, ask, list{rec})
+	_, err := answers(t, r, ask, recordtest.List{rec})
 	if !errors.Is(err, budget.ErrNoPrice) || !strings.Contains(err.Error(), `model "other"`) || len(o.bodies) > 0 {
 		t.Errorf("%v", err)
 	}

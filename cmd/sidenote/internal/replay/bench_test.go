@@ -15,6 +15,7 @@ import (
 	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/record"
+	"sidenote/proxy/record/recordtest"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
@@ -88,7 +89,7 @@ func BenchmarkReplay(b *testing.B) {
 	_, _, request := server.Uncached(e)
 	policy, _ := cfg.Tenant("default")
 	policy.Rewrite.Search.Deadline = time.Minute
-	var records list
+	var records recordtest.List
 	for i, question := range questions {
 		records = append(records, &record.Record{ID: fmt.Sprint(i), Tenant: "default", Policy: "default", Model: "gpt-4o", Question: question})
 	}

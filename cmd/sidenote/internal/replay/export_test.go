@@ -8,6 +8,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/replay"
 	"sidenote/proxy/record"
+	"sidenote/proxy/record/recordtest"
 	"sidenote/retrieval/eval"
 )
 
@@ -24,7 +25,7 @@ func TestCandidates(t *testing.T) {
 	followUp, standing, disliked, uncited := cited("And how much?", "pay.md"), cited("How long is the probation period of interns?", "dogs.md"), cited("How long is leave", "pay.md"), cited("How long is leave")
 	followUp.Earlier, standing.Earlier, disliked.Feedback = []string{"When am I paid?"}, []string{"When am I paid?"}, &bad
 	uncited.Sources = []record.Source{{Knowledge: "kb", Doc: "leave.md"}}
-	records := list{
+	records := recordtest.List{
 		cited("How long is leave?", "leave.md"), cited(" how  LONG is leave ", "leave.md", "leave.md", "law.md"), cited("How long is leave?", "leave.md"),
 		followUp, standing, disliked, uncited, cited(" ?"),
 	}
@@ -48,7 +49,7 @@ func TestCandidates(t *testing.T) {
 	if err != nil || got[0].Expected != "kb/leave.md" || got[3].Expected != "office/keys.md" {
 		t.Errorf("of two bases: %+v, %v", got, err)
 	}
-	if _, _, err := replay.Candidates(t.Context(), list{}, record.Query{}, func(int) {}); !errors.Is(err, replay.ErrEmpty) {
+	if _, _, err := replay.Candidates(t.Context(), recordtest.List{}, record.Query{}, func(int) {}); !errors.Is(err, replay.ErrEmpty) {
 		t.Errorf("empty: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sidenote/cmd/sidenote/internal/replay"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/record"
+	"sidenote/proxy/record/recordtest"
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
@@ -23,19 +24,6 @@ import (
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/model"
 )
-
-// list is a Store of records, the oldest first.
-type list []*record.Record
-
-func (l list) All(q record.Query) iter.Seq2[*record.Record, error] {
-	return func(yield func(*record.Record, error) bool) {
-		for _, r := range l {
-			if (q.Tenant == "" || r.Tenant == q.Tenant) && !r.Time.Before(q.Since) && !yield(r, nil) {
-				return
-			}
-		}
-	}
-}
 
 type models struct{}
 
@@ -117,7 +105,7 @@ func (r *rig) policy(name string, change func(*tenant.Policy)) {
 func (r *rig) record(t *testing.T, policy, body string, api chat.API) *record.Record {
 	t.Helper()
 	run := replay.Replayer{Runner: r.replayer.Runner, Resolve: r.replayer.Resolve}
-	rec := &record.Record{ID: fmt.Sprint(len(body), policy), Time: time.Unix(1_800_000_000, 0), Tenant: "acme", Policy: policy, Hash: policy, Mode: "inject", Body: []byte(body)}
+	rec := &record.Record{ID: fmt.Sprint(len(body), policy), Time: time.Unix(1_700_000_000, 0), Tenant: "acme", Policy: policy, Hash: policy, Mode: "inject", Body: []byte(body)}
 	if api != chat.Completions {
 		rec.API = api.String()
 	}
@@ -335,7 +323,7 @@ func TestReport(t *testing.T) {
 	}
 	priced := func(p *tenant.Policy) { p.Budget.Prices = budget.PriceTable{{Match: "m", Prices: prices}} }
 	r.policy("plain", priced)
-	var records list
+	var records recordtest.List
 	for i, question := range []string{"leave dogs", "leave", "dogs", "nothing", "pay", "pay dogs"} {
 		rec := r.asked(t, "plain", question)
 		rec.ID, rec.Time, rec.RetrievalMS = fmt.Sprint(i), rec.Time.Add(time.Duration(i)*time.Hour), float64(i+1)
@@ -396,7 +384,7 @@ func ids(r *replay.Report) (list []string) {
 // An empty store, an error of the store and the end of the context are told.
 func TestRunEnds(t *testing.T) {
 	r := newRig()
-	run := replay.Run{Replayer: r.replayer, Store: list{}, Progress: func(int, int) {}}
+	run := replay.Run{Replayer: r.replayer, Store: recordtest.List{}, Progress: func(int, int) {}}
 	if _, err := run.Do(t.Context()); !errors.Is(err, replay.ErrEmpty) {
 		t.Errorf("empty: %v", err)
 	}
@@ -407,7 +395,7 @@ func TestRunEnds(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	run.Store = list{r.asked(t, "plain", "leave")}
+	run.Store = recordtest.List{r.asked(t, "plain", "leave")}
 	if _, err := run.Do(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}

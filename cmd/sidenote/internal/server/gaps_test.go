@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,24 +14,12 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/gaps"
 	"sidenote/proxy/record"
+	"sidenote/proxy/record/recordtest"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge/chunk"
 )
-
-// records is a record.Store.
-type records []*record.Record
-
-func (s records) All(record.Query) iter.Seq2[*record.Record, error] {
-	return func(yield func(*record.Record, error) bool) {
-		for _, r := range s {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
-}
 
 // A found is a gaps.Finder over one base.
 type found struct{ retrieval.Retriever }
@@ -109,7 +96,7 @@ func missing(t *testing.T, all []eval.Document, questions map[string][]eval.Quer
 	}
 	base := baseOf(t, "kb", kept)
 	f := found{&retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: new(analysis.Recent).Terms}}
-	var asked records
+	var asked recordtest.List
 	for _, d := range chosen {
 		for _, q := range questions[d.ID][:2] {
 			asked = append(asked, f.ask(t, q.ID, q.Text, d.ID))
