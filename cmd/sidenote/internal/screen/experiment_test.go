@@ -41,7 +41,7 @@ MEASURE                       A             B         B LESS A  INTERVAL        
 cited*                   60.0 %        65.1 %      +5.1 points  +0.4 points to +9.8 points        higher with B (found after 2100 requests: +0.3 points to +9.9 points)
 context_tokens       800 tokens    812 tokens       +12 tokens  -100 tokens to +124 tokens        no difference found yet
 feedback                   0.50             -                -  -                                 not measured in both arms
-* goal; intervals hold at whatever time you look, and all measures together err in at most 5 % of experiments
+* goal; intervals hold at whatever time you look, and all measures together err in at most 5 % of experiments; a verdict needs 30 units in both arms and, of shares, 5 cases each of yes and no
 `
 	if w.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", w.String(), want)
