@@ -110,12 +110,15 @@ if [ -n "$all" ]; then
   done
 fi
 
+# Many tests wait for processes, timeouts and services, so more packages and tests run at once than
+# there are processors.
+set -- -timeout 30m -p "$(($(getconf _NPROCESSORS_ONLN) + 1))" -parallel 8 "$@"
+
 # What only computes is built without the race detector, as it is most of what such a run takes:
 # SQLite, the compiler of PDFs' sandbox, stemmers, tables. It must share no memory by sync.Map and
 # its like: the linker keeps one copy of a generic function for all packages, and a copy without the
 # detector hides from it what orders two goroutines. (go tool nm shows which packages have one of
 # HashTrieMap: wazevo and wazevoapi do.)
-set -- -timeout 30m "$@"
 without_race=""
 if [ -n "$race" ]; then without_race="-race=false"; fi
 wazevo=github.com/tetratelabs/wazero/internal/engine/wazevo
