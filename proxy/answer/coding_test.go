@@ -13,9 +13,10 @@ import (
 
 // packed returns text encoded with each Content-Encoding.
 func packed(text string) map[string][]byte {
+	gzip := fasthttp.AppendGzipBytes(nil, []byte(text))
 	return map[string][]byte{
-		"gzip":    fasthttp.AppendGzipBytes(nil, []byte(text)),
-		" X-Gzip": fasthttp.AppendGzipBytes(nil, []byte(text)),
+		"gzip":    gzip,
+		" X-Gzip": gzip,
 		"deflate": fasthttp.AppendDeflateBytes(nil, []byte(text)),
 		"BR ":     fasthttp.AppendBrotliBytes(nil, []byte(text)),
 		"zstd":    fasthttp.AppendZstdBytes(nil, []byte(text)),

@@ -64,15 +64,38 @@ var linearUnits = []string{"[", "`", "[[1]", "` ``", "[1](", "[1] `", "a[1]\n`",
 // The longest answers are read in linear time, whatever they consist of; in quadratic time they
 // would take minutes.
 func TestLongestAnswersEnd(t *testing.T) {
-	for i, unit := range linearUnits {
-		if testing.Short() && i%3 > 0 {
-			continue
-		}
-		n := (answer.MaxCitedJSON - len(whole(""))) / (len(whole(unit)) - len(whole("")))
-		if body := []byte(whole(strings.Repeat(unit, n))); len(answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: true}).JSON(body)) == 0 {
-			t.Errorf("%q: nothing is left", unit)
-		}
+	most := answer.MaxCitedJSON
+	if testing.Short() {
+		most /= 16
 	}
+	for _, unit := range linearUnits {
+		n := (most - len(whole(""))) / (len(whole(unit)) - len(whole("")))
+		linear(t, unit, n, func(n int) {
+			if body := []byte(whole(strings.Repeat(unit, n))); len(answer.NewCitations(answer.CitationOptions{SourceByID: given, RemoveUnknown: true}).JSON(body)) == 0 {
+				t.Errorf("%q: nothing is left", unit)
+			}
+		})
+	}
+}
+
+// linear checks that the time of work is linear in n: eight times as much takes about eight times
+// as long, not 64 times. Other load on the machine may disturb some of the comparisons.
+func linear(t *testing.T, name string, n int, work func(n int)) {
+	t.Helper()
+	took := func(n int) time.Duration {
+		start := time.Now()
+		work(n)
+		return time.Since(start)
+	}
+	var ratios []float64
+	for range 20 {
+		ratio := float64(took(n)) / float64(took(n/8))
+		if ratio < 20 {
+			return
+		}
+		ratios = append(ratios, ratio)
+	}
+	t.Errorf("%s: %.0f times the time of an eighth", name, ratios)
 }
 
 // BenchmarkLinear measures how much longer 16 times the text takes.

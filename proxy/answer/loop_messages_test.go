@@ -675,7 +675,7 @@ func TestDiscardedMessages(t *testing.T) {
 
 // All that a stream makes the loop keep is taken from its memory.
 func TestMessagesTakeMemory(t *testing.T) {
-	text := strings.Repeat("x", 1<<20)
+	text := strings.Repeat("x", 64<<10)
 	for name, event := range map[string]string{
 		"a block":  `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"` + text + `"}}`,
 		"text":     `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + text + `"}}`,
@@ -688,13 +688,13 @@ func TestMessagesTakeMemory(t *testing.T) {
 		r := messagesRules(false)
 		r.Take = func(n int) bool {
 			taken += n
-			return taken < 32<<20
+			return taken < 2<<20
 		}
 		l := answer.NewLoop(r)
 		l.Begin(false)
 		stage := l.Stage(new(bytes.Buffer))
 		var err error
-		for range 64 { // 64 MB
+		for range 64 { // 4 MB
 			if _, err = stage.Write([]byte("data: " + event + "\n\n")); err != nil {
 				break
 			}
@@ -708,29 +708,36 @@ func TestMessagesTakeMemory(t *testing.T) {
 // Answers with very many blocks or pieces are read in linear time; in quadratic time they would take
 // minutes.
 func TestManyBlocks(t *testing.T) {
-	const n = 20_000
+	n := 20_000
+	if testing.Short() {
+		n = 2000
+	}
 	for _, hide := range []bool{false, true} {
 		for name, block := range map[string]string{
 			"texts": `{"type":"text","text":"0123456789012345678901234567890123456789"}`, "ours": ourUse, "thinking": `{"type":"thinking","thinking":"x"}`, "spaces": `{"type":"text","text":" "}`,
 		} {
-			l := answer.NewLoop(messagesRules(hide))
-			turn, out := readRound(t, l, false, messageStream("tool_use", slices.Repeat([]string{block}, n)...))
-			turn.Messages()
-			turn.Unseen()
-			if err := l.Finish(out, nil, ""); err != nil {
-				t.Fatal(name, err)
-			}
-			l.Begin(true)
-			l.ClientText()
-			w := answer.NewLoop(messagesRules(hide))
-			w.Begin(false)
-			whole, _ := w.EndWhole([]byte(`{"content":[` + strings.Repeat(block+",", n-1) + block + `]}`))
-			w.Whole(&whole, nil)
+			linear(t, fmt.Sprintf("%s, hide %v", name, hide), n, func(n int) {
+				l := answer.NewLoop(messagesRules(hide))
+				turn, out := readRound(t, l, false, messageStream("tool_use", slices.Repeat([]string{block}, n)...))
+				turn.Messages()
+				turn.Unseen()
+				if err := l.Finish(out, nil, ""); err != nil {
+					t.Fatal(name, err)
+				}
+				l.Begin(true)
+				l.ClientText()
+				w := answer.NewLoop(messagesRules(hide))
+				w.Begin(false)
+				whole, _ := w.EndWhole([]byte(`{"content":[` + strings.Repeat(block+",", n-1) + block + `]}`))
+				w.Whole(&whole, nil)
+			})
 		}
 	}
 	for _, delta := range []string{`{"type":"text_delta","text":" "}`, `{"type":"citations_delta","citation":{}}`, `{"type":"input_json_delta","partial_json":" "}`, `{"type":"x","a":"b","c":{}}`} {
-		l := answer.NewLoop(messagesRules(false))
-		readRound(t, l, false, strings.Repeat(`data: {"type":"content_block_delta","index":0,"delta":`+delta+"}\n\n", n))
+		linear(t, delta, n, func(n int) {
+			l := answer.NewLoop(messagesRules(false))
+			readRound(t, l, false, strings.Repeat(`data: {"type":"content_block_delta","index":0,"delta":`+delta+"}\n\n", n))
+		})
 	}
 }
 

@@ -568,14 +568,17 @@ func rawItems(n int, kind string) string {
 
 // Answers with very many items are read in linear time; in quadratic time they would take minutes.
 func TestManyItems(t *testing.T) {
-	const n = 100_000
+	n := 100_000
+	if testing.Short() {
+		n = 4000
+	}
 	for name, kind := range map[string]string{
 		"messages":  `{"type":"message","id":"m%d","content":[{"type":"output_text","text":"0123456789012345678901234567890123456789"}]}`,
 		"ours":      `{"type":"function_call","id":"f%d","call_id":"c","name":"search_knowledge","arguments":"{}"}`,
 		"reasoning": `{"type":"reasoning","id":"r%d"}`,
 		"no ids":    `{"type":"x","n":%d}`,
 	} {
-		t.Run(name, func(t *testing.T) {
+		linear(t, name, n, func(n int) {
 			body := `{"output":[` + rawItems(n, kind) + `]}`
 			whole := answer.NewLoop(responsesRules(false, false))
 			whole.Begin(false)
@@ -611,34 +614,39 @@ func TestManyItems(t *testing.T) {
 
 // Calls whose names come last hold back what follows, in linear time, too.
 func TestManyUnnamedCalls(t *testing.T) {
-	l := answer.NewLoop(responsesRules(false, false))
-	l.Begin(false)
-	var out bytes.Buffer
-	stage := l.Stage(&out)
-	const n = 20_000
-	for i := range 2 * n {
-		name, kind := "", "added"
-		if i >= n {
-			name, kind = `,"name":"weather"`, "done"
+	n := 20_000
+	if testing.Short() {
+		n = 4000
+	}
+	linear(t, "calls", n, func(n int) {
+		l := answer.NewLoop(responsesRules(false, false))
+		l.Begin(false)
+		var out bytes.Buffer
+		stage := l.Stage(&out)
+		for i := range 2 * n {
+			name, kind := "", "added"
+			if i >= n {
+				name, kind = `,"name":"weather"`, "done"
+			}
+			if _, err := fmt.Fprintf(stage, `data: {"type":"response.output_item.%s","output_index":%d,"item":{"type":"function_call"%s}}`+"\n\n", kind, i%n, name); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if _, err := fmt.Fprintf(stage, `data: {"type":"response.output_item.%s","output_index":%d,"item":{"type":"function_call"%s}}`+"\n\n", kind, i%n, name); err != nil {
+		if turn, err := l.EndStream(&out); err != nil || len(turn.ClientCalls) != n {
+			t.Fatalf("%d calls, %v", len(turn.ClientCalls), err)
+		}
+		if err := l.Finish(&out, nil, ""); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if turn, err := l.EndStream(&out); err != nil || len(turn.ClientCalls) != n {
-		t.Fatalf("%d calls, %v", len(turn.ClientCalls), err)
-	}
-	if err := l.Finish(&out, nil, ""); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Count(out.String(), "item.done"); got != n {
-		t.Errorf("%d calls are done", got)
-	}
+		if got := strings.Count(out.String(), "item.done"); got != n {
+			t.Errorf("%d calls are done", got)
+		}
+	})
 }
 
 // All that a stream makes the loop keep is taken from its memory.
 func TestResponsesTakeMemory(t *testing.T) {
-	text := strings.Repeat("x", 1<<20)
+	text := strings.Repeat("x", 64<<10)
 	item := `{"type":"reasoning","id":"r","summary":[{"text":"` + text + `"}]}`
 	for name, event := range map[string]string{
 		"reasoning": `{"type":"response.output_item.added","output_index":0,"item":` + item + `}`,
@@ -654,7 +662,7 @@ func TestResponsesTakeMemory(t *testing.T) {
 				t.Errorf("%s: %d bytes are taken", name, n)
 			}
 			taken += n
-			return taken < 32<<20
+			return taken < 2<<20
 		}
 		l := answer.NewLoop(r)
 		l.Begin(false)
@@ -666,34 +674,42 @@ func TestResponsesTakeMemory(t *testing.T) {
 			t.Errorf("%s: %d bytes are taken, want at least %d", name, taken, len(text))
 		}
 		var err error
-		for range 64 { // 64 MB
+		for range 64 { // 4 MB
 			if _, err = stage.Write([]byte("data: " + event + "\n\n")); err != nil {
 				break
 			}
 		}
 		if !errors.Is(err, answer.ErrNoLoopRoom) {
-			t.Errorf("%s: 64 MB are held, %v", name, err)
+			t.Errorf("%s: 4 MB are held, %v", name, err)
 		}
 	}
 }
 
 // Deeply nested usage and items, and usage with very many members, are read in linear time.
 func TestDeepResponses(t *testing.T) {
-	deep := strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000)
-	var wide strings.Builder
-	for i := range 200_000 {
-		fmt.Fprintf(&wide, `"m%d":1,`, i)
+	n := 200_000
+	if testing.Short() {
+		n = 16_000
 	}
-	for name, body := range map[string]string{
-		"usage": `{"usage":` + deep + `,"output":[{"type":"function_call","call_id":"c","name":"search_knowledge","arguments":"{}"}]}`,
-		"wide":  `{"usage":{` + wide.String() + `"z":1},"output":[{"type":"function_call","call_id":"c","name":"search_knowledge","arguments":"{}"}]}`,
-		"item":  `{"output":[{"type":"function_call","call_id":"c","name":"search_knowledge","arguments":"{}","x":` + deep + `}]}`,
+	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
+	wide := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `"m%d":1,`, i)
+		}
+		return b.String()
+	}
+	const call = `{"type":"function_call","call_id":"c","name":"search_knowledge","arguments":"{}"`
+	for name, body := range map[string]func(n int) string{
+		"usage": func(n int) string { return `{"usage":` + deep(n) + `,"output":[` + call + `}]}` },
+		"wide":  func(n int) string { return `{"usage":{` + wide(n) + `"z":1},"output":[` + call + `}]}` },
+		"item":  func(n int) string { return `{"output":[` + call + `,"x":` + deep(n) + `}]}` },
 	} {
-		t.Run(name, func(t *testing.T) {
+		linear(t, name, n, func(n int) {
 			l := answer.NewLoop(responsesRules(false, false))
 			for range 2 {
 				l.Begin(false)
-				if turn, ok := l.EndWhole([]byte(body)); ok {
+				if turn, ok := l.EndWhole([]byte(body(n))); ok {
 					l.Whole(&turn, nil)
 				}
 			}

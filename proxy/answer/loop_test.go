@@ -310,7 +310,7 @@ func TestHabits(t *testing.T) {
 			}
 		}
 		for cut := range d.Longest() {
-			if testing.Short() && cut%4 > 0 {
+			if testing.Short() && cut%8 > 0 {
 				continue
 			}
 			h := answertest.Habits()[0]
