@@ -30,7 +30,7 @@ func keepBodies(r *explain.Ring, of *report.Report) {
 	switch {
 	case of.Outcome == rewrite.Refused:
 	case of.ID == "hostile":
-		line := strings.Repeat("y", 1<<20)
+		line := strings.Repeat("y", 256<<10)
 		r.Received(of, []byte(hostile))
 		r.Sent(of, [][]byte{[]byte(hostile + "\n" + line)})
 		r.Answered(of, answer.Text{Bytes: len(hostile) + len(line), Text: hostile + "[1]" + line[:answer.MaxText], Finish: hostile})

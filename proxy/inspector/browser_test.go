@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 		// A browser that runs as root has no sandbox; these pages come from this process, and no
 		// other host can be resolved.
 		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true),
-			chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
+			chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+			chromedp.Flag("renderer-process-limit", "1")) // starting a process takes longer than most pages
 		allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 		ctx, _ := chromedp.NewContext(allocator)
 		browser.stop = func() {
@@ -228,12 +229,16 @@ func (tb *tab) checkFocus() {
 		if i > 0 {
 			tb.do(chromedp.KeyEvent("\t"))
 		}
-		at := eval[int](tb, `(`+focusable+`).indexOf(document.activeElement)`)
-		if at != i {
-			tb.t.Fatalf("after %d tabs the keyboard is at %d: %s", i, at, eval[string](tb, `document.activeElement.outerHTML`))
+		at := eval[struct {
+			Index   int  `json:"index"`
+			Visible bool `json:"visible"`
+		}](tb, `(() => { const s = getComputedStyle(document.activeElement); const r = document.activeElement.getBoundingClientRect();
+			return {index: (`+focusable+`).indexOf(document.activeElement),
+				visible: s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2 && r.right > 0 && r.bottom > 0}; })()`)
+		if at.Index != i {
+			tb.t.Fatalf("after %d tabs the keyboard is at %d: %s", i, at.Index, eval[string](tb, `document.activeElement.outerHTML`))
 		}
-		if !eval[bool](tb, `(() => { const s = getComputedStyle(document.activeElement); const r = document.activeElement.getBoundingClientRect();
-			return s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2 && r.right > 0 && r.bottom > 0; })()`) {
+		if !at.Visible {
 			tb.t.Errorf("nobody sees that the keyboard is at %s", eval[string](tb, `document.activeElement.outerHTML`))
 		}
 	}

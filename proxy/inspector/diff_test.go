@@ -94,6 +94,9 @@ func TestHostileTextsAreFast(t *testing.T) {
 			if !slices.Equal(before, of[0]) || !slices.Equal(after, of[1]) {
 				t.Fatal(name)
 			}
+			if best <= time.Second {
+				break
+			}
 		}
 		if best > time.Second { // 2 to 20 ms in BenchmarkHostile; comparing all pairs of lines would take a minute
 			t.Errorf("%s takes %v", name, best)

@@ -85,7 +85,7 @@ func hostileHour() inspector.Data {
 		miss.Tenant = hostile
 		unanswered(miss, ring, fmt.Sprint(n))
 		ring.Received(miss, fmt.Appendf(nil, `{"messages":[{"role":"user","content":"%d %s"}]}`, n, strings.Repeat(`<script>alert(1)</script>\u202e`, 1000)))
-		miss.Rewrite.Retrieval.Bases = []retrieval.Ref{{Knowledge: hostile}, {Knowledge: hostile + strings.Repeat("x", 1<<20)}}
+		miss.Rewrite.Retrieval.Bases = []retrieval.Ref{{Knowledge: hostile}, {Knowledge: hostile + strings.Repeat("x", 256<<10)}}
 		all = append(all, miss)
 	}
 	for minute := range 60 {

@@ -147,7 +147,7 @@ func hostileRequest() *report.Report {
 	of.ID, of.Tenant, of.Policy = "hostile", hostile, hostile
 	of.Rewrite.Model.Row, of.Rewrite.Ledger.Model, of.Upstream = hostile, hostile, hostile
 	of.Calls[0].Upstream, of.Rewrite.Ledger.Notes = hostile, []string{hostile}
-	line := strings.Repeat("x", 1<<20) // in one line
+	line := strings.Repeat("x", 256<<10) // in one line
 	for i := range of.Rewrite.Ledger.Sources {
 		s := &of.Rewrite.Ledger.Sources[i]
 		s.Knowledge, s.Doc, s.Name, s.Section, s.Detail = hostile, hostile, hostile+line, line, hostile

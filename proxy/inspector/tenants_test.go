@@ -50,7 +50,7 @@ func (p policies) Resolve(name, policy string) (*tenant.Policy, []inspector.Sett
 		{Key: "empty_answer"},
 	}
 	if name == "strange" || policy == hostile {
-		settings = append(settings, inspector.Setting{Key: "template", Value: hostile + strings.Repeat("x", 1<<20), From: []string{hostile}})
+		settings = append(settings, inspector.Setting{Key: "template", Value: hostile + strings.Repeat("x", 256<<10), From: []string{hostile}})
 	}
 	return of, settings
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,12 +20,16 @@ import (
 
 // longTexts returns texts that make pages long, or that take long to process.
 func longTexts() map[string]string {
+	long := 1 << 20
+	if testing.Short() {
+		long = 200 << 10 // longer than a page may be
+	}
 	return map[string]string{
-		"quotes":   strings.Repeat(`"`, 1<<20),
-		"controls": strings.Repeat("\x01", 1<<20),
-		"lines":    strings.Repeat("\n", 1<<20),
-		"one-line": strings.Repeat("a", 1<<20),
-		"cited":    strings.Repeat("[1]", 1<<19),
+		"quotes":   strings.Repeat(`"`, long),
+		"controls": strings.Repeat("\x01", long),
+		"lines":    strings.Repeat("\n", long),
+		"one-line": strings.Repeat("a", long),
+		"cited":    strings.Repeat("[1]", long/2),
 		"numbers":  "[" + strings.Repeat("1,", 30<<10) + "1]",
 		"deep":     strings.Repeat(`{"":[`, 4000) + "1" + strings.Repeat("]}", 4000),
 		"prose":    fmt.Sprintf(`{"content":%q}`, strings.Repeat("a\n", 20<<10)),
@@ -59,8 +64,9 @@ func longest(id, text string) *report.Report {
 	return of
 }
 
-// worst returns requests with long texts; their ids name the texts.
-func worst() *explain.Ring {
+// worst returns requests with long texts; their ids name the texts. Tests share them, as they take
+// long to make.
+var worst = sync.OnceValue(func() *explain.Ring {
 	r := explain.New(100, explain.BodiesFull)
 	for id, text := range longTexts() {
 		of := longest(id, text)
@@ -70,7 +76,7 @@ func worst() *explain.Ring {
 		r.Record(of)
 	}
 	return r
-}
+})
 
 // For any request, the page is short, with room for the settings of a policy, which these have
 // none of.
