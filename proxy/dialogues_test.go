@@ -270,6 +270,25 @@ func TestDialogues(t *testing.T) {
 	})
 }
 
+// someOf returns the habits of servers that a dialogue is played with: all of them, or in the short
+// run a quarter, which is another one for the next dialogue.
+func someOf[T any](habits []T, name string) []T {
+	if !testing.Short() {
+		return habits
+	}
+	sum := 0
+	for _, c := range []byte(name) {
+		sum += int(c)
+	}
+	var some []T
+	for i, h := range habits {
+		if (i+sum)%4 == 0 {
+			some = append(some, h)
+		}
+	}
+	return some
+}
+
 func cmpOr(a, b []byte) []byte {
 	if len(a) > 0 {
 		return a
@@ -335,7 +354,7 @@ func compareMessages(t *testing.T, d answertest.Dialogue, whole, streamed played
 	if wantErr != nil || whole.status != http.StatusOK || d.Others["policy"] != nil && bytes.Contains(d.Others["policy"], []byte("XML")) {
 		return
 	}
-	for _, h := range answertest.Habits() {
+	for _, h := range someOf(answertest.Habits(), d.Name) {
 		got, err := messageOf(playDialogue(t, d, h, true))
 		if h.Stop {
 			got.Finish = want.Finish

@@ -121,12 +121,15 @@ func stageFaults() []stageFault {
 func TestStagedFaults(t *testing.T) {
 	atBase(t)
 	var together sync.WaitGroup
-	for _, fault := range stageFaults() {
+	for i, fault := range stageFaults() {
 		for stage := 1; stage <= 4; stage++ {
 			for _, refuse := range []bool{false, true} {
 				for _, stream := range []bool{false, true} {
 					if streams := stage == 4 && stream; fault.last && !streams || fault.whole && streams {
 						continue
+					}
+					if testing.Short() && !fault.last && (i+stage)%2 == 0 == (refuse == stream) {
+						continue // each policy with one of the clients, another one at the next stage
 					}
 					row := stagedRow{fault, stage, refuse, stream}
 					name := fmt.Sprintf("%s/%d/refuse=%t/stream=%t", fault.name, stage, refuse, stream)
