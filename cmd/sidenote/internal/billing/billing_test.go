@@ -234,15 +234,15 @@ func TestEntriesExpire(t *testing.T) {
 // What is remembered is bounded; the requests of late are kept.
 func TestMemoryIsBounded(t *testing.T) {
 	b := newBench(billing.Prefix, billing.Chat)
-	request := func(i int) string { return chatOf("", fmt.Sprintf("%q", fmt.Sprint(i)+words(2000)), text(1)) }
-	for i := range 600 {
+	request := func(i int) string { return chatOf("", fmt.Sprintf("%q", fmt.Sprint(i)+words(1100)), text(1)) }
+	for i := range 520 {
 		b.bill(t, request(i))
 	}
-	if u := b.bill(t, request(599)); u.Read == 0 {
+	if u := b.bill(t, request(519)); u.Read == 0 {
 		t.Error("the latest is forgotten")
 	}
 	if u := b.bill(t, request(0)); u.Read != 0 {
-		t.Error("the first of 600 is remembered")
+		t.Error("the first of 520 is remembered")
 	}
 }
 

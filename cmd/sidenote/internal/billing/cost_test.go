@@ -3,6 +3,7 @@ package billing_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,14 +58,18 @@ var asks = []string{
 	"How do I back up the state folder before an upgrade?", "Which probes does Kubernetes need?", "What is the threat model for hostile documents?", "How do I configure several teams with their own keys?",
 }
 
+// A size is the number of tokens of a system prompt and of each answer.
+type size struct{ system, answer int }
+
 // A script is what is said in a conversation.
 type script struct {
+	size    size
 	system  string
 	answers []string
 }
 
-// newScript returns a script with a system prompt and answers of that many tokens.
-func newScript(c tokens.Counter, system, answer int) script {
+// newScript returns a script of that size.
+func newScript(c tokens.Counter, n size) script {
 	filler := func(kind string, i, n int) string {
 		var b strings.Builder
 		for line := 0; b.Len() < 8*n; line++ {
@@ -72,9 +77,9 @@ func newScript(c tokens.Counter, system, answer int) script {
 		}
 		return tokens.Cut(c, b.String(), n)
 	}
-	s := script{system: filler("Instruction", 0, system)}
+	s := script{size: n, system: filler("Instruction", 0, n.system)}
 	for i := range asks {
-		s.answers = append(s.answers, filler("Answer", i, answer))
+		s.answers = append(s.answers, filler("Answer", i, n.answer))
 	}
 	return s
 }
@@ -134,27 +139,61 @@ func (a *app) request(s script, turn int) []byte {
 // noSources is the arm without Sidenote.
 const noSources rewrite.Placement = "none"
 
-// billed returns the bill of a conversation under a placement; added is the size of the rules in all
-// requests that hit.
-func (a *app) billed(t *testing.T, side *sidecar, s script, to rewrite.Placement) (all billing.Totals, added int) {
+// A turn is what a request of a conversation costs, and what was added to it.
+type turn struct {
+	usage     billing.Usage
+	placement string // with the mark of the prompt cache
+	used      int    // tokens
+	rules     int    // of these
+}
+
+// conversations has the turns of conversations, by conversation: the tests below look at the same ones.
+var conversations sync.Map
+
+// A conversation is what an app says under a placement.
+type conversation struct {
+	app  app
+	size size
+	to   rewrite.Placement
+}
+
+// turns returns the turns of a conversation under a placement, a minute apart.
+func (a *app) turns(t *testing.T, side func() *sidecar, s script, to rewrite.Placement) (all []turn) {
 	t.Helper()
+	key := conversation{*a, s.size, to}
+	if had, ok := conversations.Load(key); ok {
+		return had.([]turn)
+	}
 	b := newBench(a.rule, a.api)
-	for turn := range asks {
-		body := a.request(s, turn)
-		rules := 0
+	for i := range asks {
+		var next turn
+		body := a.request(s, i)
 		if to != noSources {
-			sent, ledger := side.rewritten(t, setting{to, rewrite.Inject}, a.api, body)
+			sent, ledger := side().rewritten(t, setting{to, rewrite.Inject}, a.api, body)
 			if ledger.ChunksSelected == 0 {
-				t.Fatalf("no sources for %q under %s: %+v", asks[turn], to, ledger)
+				t.Fatalf("no sources for %q under %s: %+v", asks[i], to, ledger)
 			}
-			body, rules = sent, ledger.Rules
+			body, next.placement, next.used, next.rules = sent, fmt.Sprint(ledger.Placement, ledger.CacheMark), ledger.Used, ledger.Rules
 		}
-		if b.bill(t, string(body)).Read > 0 {
-			added += rules
-		}
+		next.usage = b.bill(t, string(body))
+		all = append(all, next)
 		b.Time = b.Add(time.Minute)
 	}
-	return b.meter.Totals(), added
+	conversations.Store(key, all)
+	return all
+}
+
+// billed returns the bill of a conversation under a placement: its cost, and what it read; added is
+// the size of the rules in all requests that hit.
+func (a *app) billed(t *testing.T, side func() *sidecar, s script, to rewrite.Placement) (cost float64, read, added int) {
+	t.Helper()
+	for _, turn := range a.turns(t, side, s, to) {
+		cost += turn.usage.Cost
+		if read += turn.usage.Read; turn.usage.Read > 0 {
+			added += turn.rules
+		}
+	}
+	return cost, read, added
 }
 
 // Twelve turns under auto cost less than with sources in the system message, and never more; an app
@@ -165,38 +204,37 @@ func TestCostOfSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	side := newSidecar(t, 2000, readmes(t))
-	systems, answers := []int{300, 1500, 5000}, []int{200, 1200}
-	if testing.Short() {
-		systems, answers = []int{300, 1500}, []int{1200}
+	side := sync.OnceValue(func() *sidecar { return newSidecar(t, 2000, readmes(t)) })
+	sizes := guardedSizes
+	if !testing.Short() {
+		sizes = []size{{300, 200}, {300, 1200}, {1500, 200}, {1500, 1200}, {5000, 200}, {5000, 1200}}
 	}
 	t.Logf("12 turns; cost in thousands of uncached input tokens")
 	t.Logf("%-10s %-9s %-16s %6s %6s | %7s %7s %7s %7s | %12s %11s %9s %6s", "rule", "API", "marks of the app", "system", "answer", "none", "system", "split", "auto", "split/system", "auto/system", "auto/none", "reads")
-	for _, a := range apps {
-		for _, system := range systems {
-			for _, answer := range answers {
-				a.compare(t, side, newScript(counter, system, answer), system, answer)
-			}
+	for _, n := range sizes {
+		s := newScript(counter, n)
+		for _, a := range apps {
+			a.compare(t, side, s)
 		}
 	}
 }
 
-func (a *app) compare(t *testing.T, side *sidecar, s script, system, answer int) {
+func (a *app) compare(t *testing.T, side func() *sidecar, s script) {
 	t.Helper()
-	none, _ := a.billed(t, side, s, noSources)
-	fixed, _ := a.billed(t, side, s, rewrite.PlaceSystem)
-	split, _ := a.billed(t, side, s, rewrite.PlaceSplit)
-	auto, rules := a.billed(t, side, s, rewrite.PlaceAuto)
+	none, read, _ := a.billed(t, side, s, noSources)
+	fixed, _, _ := a.billed(t, side, s, rewrite.PlaceSystem)
+	split, _, _ := a.billed(t, side, s, rewrite.PlaceSplit)
+	auto, readAuto, rules := a.billed(t, side, s, rewrite.PlaceAuto)
 	kept := 1.0
-	if none.Read > 0 {
-		kept = float64(auto.Read-rules) / float64(none.Read)
+	if read > 0 {
+		kept = float64(readAuto-rules) / float64(read)
 	}
-	ratio := auto.Cost / fixed.Cost
-	cell := fmt.Sprintf("%-10s %-9s %-16s %6d %6d", a.rule, a.api, a.marks, system, answer)
-	t.Logf("%s | %7.1f %7.1f %7.1f %7.1f | %12.2f %11.2f %9.2f %6.2f", cell, none.Cost/1000, fixed.Cost/1000, split.Cost/1000, auto.Cost/1000,
-		split.Cost/fixed.Cost, ratio, auto.Cost/none.Cost, kept)
+	ratio := auto / fixed
+	cell := fmt.Sprintf("%-10s %-9s %-16s %6d %6d", a.rule, a.api, a.marks, s.size.system, s.size.answer)
+	t.Logf("%s | %7.1f %7.1f %7.1f %7.1f | %12.2f %11.2f %9.2f %6.2f", cell, none/1000, fixed/1000, split/1000, auto/1000,
+		split/fixed, ratio, auto/none, kept)
 	most := 1.02
-	if system == 1500 && answer == 1200 && a.marks != storedItems {
+	if s.size == (size{1500, 1200}) && a.marks != storedItems {
 		most = .80
 		if a.rule == billing.Breakpoints || a.rule == billing.CacheControl {
 			most = .45

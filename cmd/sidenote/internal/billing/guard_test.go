@@ -2,6 +2,7 @@ package billing_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,23 +13,17 @@ import (
 )
 
 // observed returns the cache guard's observations of a conversation under a placement.
-func (a *app) observed(t *testing.T, side *sidecar, s script, to rewrite.Placement) (all []cacheguard.Observation) {
+func (a *app) observed(t *testing.T, side func() *sidecar, s script, to rewrite.Placement) (all []cacheguard.Observation) {
 	t.Helper()
-	b := newBench(a.rule, a.api)
-	for turn := range asks {
+	for _, turn := range a.turns(t, side, s, to) {
 		o := cacheguard.Observation{Told: true, Caches: true, Marked: a.rule == billing.Breakpoints || a.rule == billing.CacheControl}
 		if a.rule == billing.Implicit {
 			o.Least = 2048
 		}
-		body := a.request(s, turn)
-		if to != noSources {
-			sent, ledger := side.rewritten(t, setting{to, rewrite.Inject}, a.api, body)
-			body, o.Placement, o.Added = sent, fmt.Sprint(ledger.Placement, ledger.CacheMark), int64(ledger.Used)
-		}
-		u := b.bill(t, string(body))
+		o.Placement, o.Added = turn.placement, int64(turn.used)
+		u := turn.usage
 		o.Input, o.Cached, o.Written = int64(u.Input), int64(u.Read), int64(u.Written)
 		all = append(all, o)
-		b.Time = b.Add(time.Minute)
 	}
 	return all
 }
@@ -69,6 +64,9 @@ func (a *app) breaks(to rewrite.Placement) bool {
 	return to == rewrite.PlaceSystem
 }
 
+// guardedSizes are the sizes of conversations that the guard observes.
+var guardedSizes = []size{{300, 250}, {1500, 1200}}
+
 // The guard of prompt caches finds nothing wrong with auto, whatever the billing, and finds which
 // other placements break the cache. Run with -v for the table of findings, each with the cached share
 // of the expected one, and the number of requests: alone, and beside conversations without sources.
@@ -77,23 +75,23 @@ func TestGuardOfPromptCaches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	side := newSidecar(t, 2000, readmes(t))
-	for _, a := range apps {
-		for _, size := range [][2]int{{300, 250}, {1500, 1200}} {
-			s := newScript(counter, size[0], size[1])
+	side := sync.OnceValue(func() *sidecar { return newSidecar(t, 2000, readmes(t)) })
+	for _, n := range guardedSizes {
+		s := newScript(counter, n)
+		for _, a := range apps {
 			none := a.observed(t, side, s, noSources)
 			for _, to := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceSplit, rewrite.PlaceAuto} {
 				with := a.observed(t, side, s, to)
 				alone, seen := guarded(with)
 				beside, compared := guarded(none, with)
-				t.Logf("%-10s %-9s %-15s %5d %5d %-7s | %d (%.2f of %.2f, %d) | %d (%.2f of %.2f, %d)", a.rule, a.api, a.marks, size[0], size[1], to,
+				t.Logf("%-10s %-9s %-15s %5d %5d %-7s | %d (%.2f of %.2f, %d) | %d (%.2f of %.2f, %d)", a.rule, a.api, a.marks, n.system, n.answer, to,
 					len(alone), seen.Share, seen.Expected, seen.Requests, len(beside), compared.Share, compared.Expected, compared.Requests)
 				want := 0
 				if a.breaks(to) {
 					want = 1
 				}
 				if len(alone) != want || len(beside) != want {
-					t.Errorf("%v, system prompt of %d, answers of %d, placement %s: got %+v and, beside conversations without sources, %+v; want %d findings", a, size[0], size[1], to, alone, beside, want)
+					t.Errorf("%v, system prompt of %d, answers of %d, placement %s: got %+v and, beside conversations without sources, %+v; want %d findings", a, n.system, n.answer, to, alone, beside, want)
 				}
 			}
 		}

@@ -307,8 +307,12 @@ func TestTurnsAreByteStable(t *testing.T) {
 			before, shown = sent, now
 		}
 	}
+	each := 10 // of the 100 checks, fewer with -short
+	if testing.Short() {
+		each = 2
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		for range 10 { // of the 100 checks, fewer with -short
+		for range each {
 			c := talkGen().Draw(t, "conversation")
 			mode := rapid.SampledFrom([]rewrite.Mode{rewrite.Inject, rewrite.Tools}).Draw(t, "mode")
 			seen++
