@@ -58,14 +58,18 @@ func alertRules(t *testing.T) (alerts map[string]object, text string) {
 func TestRules(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	absent(t, err, "it is in Debian's package prometheus")
-	tests := deployed + "/prometheus/rules_test.yaml"
-	for _, args := range [][]string{{"check", "rules", rulesFile}, {"test", "rules", tests}} {
+	tests := []string{deployed + "/prometheus/rules_test.yaml", deployed + "/prometheus/rules_days_test.yaml"}
+	for _, args := range [][]string{{"check", "rules", rulesFile}, append([]string{"test", "rules"}, tests...)} {
 		if said, err := exec.Command(promtool, args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, said)
 		}
 	}
-	cases, err := os.ReadFile(tests)
-	must(t, err)
+	var cases []byte
+	for _, file := range tests {
+		more, err := os.ReadFile(file)
+		must(t, err)
+		cases = append(cases, more...)
+	}
 	alerts, _ := alertRules(t)
 	headings := headings(t, "deploy/RUNBOOK.md")
 	for name, rule := range alerts {
