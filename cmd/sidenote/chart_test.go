@@ -131,36 +131,40 @@ func TestChartValues(t *testing.T) {
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d values files, %v", len(files), err)
 	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), "-values.yaml"), func(t *testing.T) {
-			t.Parallel()
-			if said, err := helm(t, "lint --strict --kube-version 1.29.0", chart, "--values", file); err != nil {
-				t.Error(said, err)
-			}
-			text, err := helm(t, templating, chart, "--values", file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			conforms(t, text)
-			all := objects(t, text)
-			for name, pod := range pods(all) {
-				for _, c := range containers(pod) {
-					hardened(t, name, c)
+	made := t.TempDir()
+	t.Run("values", func(t *testing.T) {
+		for _, file := range files {
+			t.Run(strings.TrimSuffix(filepath.Base(file), "-values.yaml"), func(t *testing.T) {
+				t.Parallel()
+				if said, err := helm(t, "lint --strict --kube-version 1.29.0", chart, "--values", file); err != nil {
+					t.Error(said, err)
 				}
-				checks(t, all, name, pod)
-			}
-		})
-	}
+				text, err := helm(t, templating, chart, "--values", file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				write(t, made, filepath.Base(file), text)
+				all := objects(t, text)
+				for name, pod := range pods(all) {
+					for _, c := range containers(pod) {
+						hardened(t, name, c)
+					}
+					checks(t, all, name, pod)
+				}
+			})
+		}
+	})
+	conforms(t, made)
 }
 
-// conforms checks objects by the schemas of Kubernetes, of the oldest version that the chart
-// supports and a new one.
-func conforms(t *testing.T, text string) {
+// conforms checks the objects in the files of a folder by the schemas of Kubernetes, of the oldest
+// version that the chart supports and a new one. One process checks all of them, since it takes most
+// of its time to read the schemas.
+func conforms(t *testing.T, dir string) {
 	t.Helper()
 	for _, version := range []string{"1.29.0", "1.37.0"} {
 		schemas := filepath.Join(toolAt(t, "schemas"), version, "{{.ResourceKind}}{{.KindSuffix}}.json")
-		cmd := exec.Command(toolAt(t, "kubeconform"), "-strict", "-schema-location", schemas, "-")
-		cmd.Stdin = strings.NewReader(text)
+		cmd := exec.Command(toolAt(t, "kubeconform"), "-strict", "-n", "1", "-schema-location", schemas, dir)
 		if said, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("Kubernetes %s: %v\n%s", version, err, said)
 		}
@@ -358,7 +362,9 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	conforms(t, text)
+	made := t.TempDir()
+	write(t, made, "shop.yaml", text)
+	conforms(t, made)
 	all := objects(t, text)
 	pod := pods(all)["Deployment shop"]
 	var names []string
