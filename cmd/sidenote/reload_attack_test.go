@@ -84,7 +84,10 @@ tenants: {acme: {keys: ["%[6]x"], jwt: {corp: {groups: hr}}, knowledge: [docs]}}
 	configure(0)
 	p := serve(t, "--config", filepath.Join(dir, "sidenote.yaml"), "--state", filepath.Join(dir, "state"))
 	ours := []string{"tenant.(*KeySet).Run", "server.(*indexer).watch", "folder.Watch"}
-	const reloads = 200
+	reloads, tokens := 200, 50 // a token is sent after that many reloads
+	if testing.Short() {
+		reloads, tokens = 40, 20
+	}
 	for n := 1; n <= reloads; n++ {
 		configure(n)
 		reloaded(t, p, http.StatusOK)
@@ -92,7 +95,7 @@ tenants: {acme: {keys: ["%[6]x"], jwt: {corp: {groups: hr}}, knowledge: [docs]}}
 		if want := fmt.Sprintf("/%d/v1/chat/completions", n); status != http.StatusOK || text != want {
 			t.Fatalf("reload %d: %d %s", n, status, text)
 		}
-		if n%50 == 0 {
+		if n%tokens == 0 {
 			token := s.Token(tenanttest.Claims(time.Now(), map[string]any{"groups": "hr"}))
 			if status, text := posted(t, p.data+"/v1/chat/completions", token, bonusQuestion); status != http.StatusOK {
 				t.Errorf("reload %d: %d %s", n, status, text)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
@@ -236,14 +237,18 @@ func TestSDKOtherRoutes(t *testing.T) {
 	}
 }
 
-// A real tree of Markdown and code by other authors: the SDK's own module.
+// A real tree of Markdown and code by other authors: the SDK's own module, with -short some of its folders.
 func TestSDKRealTree(t *testing.T) {
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openai/openai-go/v3").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openai/openai-go/v3").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	up := newRecorder(t)
-	p := serve(t, "--upstream", up.URL, "--knowledge", "sdk="+strings.TrimSpace(string(dir)))
+	up, dir := newRecorder(t), strings.TrimSpace(string(out))
+	knowledge := fmt.Sprintf("{path: %q}", dir)
+	if testing.Short() {
+		knowledge = fmt.Sprintf("{path: %q, include: [README.md, client.go, 'a*.go', 'docs/**', 'option/**', 'webhooks/**'], exclude: ['admin*']}", dir)
+	}
+	p := serve(t, "--config", written(t, "sidenote.yaml", fmt.Sprintf("upstream: %s/v1\nknowledge: {sdk: %s}\n", up.URL, knowledge)))
 	var sent []byte
 	sdk := sdkClient(p, &sent)
 	ask := question("gpt-4o")
