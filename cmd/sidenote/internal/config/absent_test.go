@@ -58,7 +58,7 @@ func defaults() map[string]string {
 func TestP2DroppedKey(t *testing.T) {
 	documented, compared, refused := defaults(), 0, 0
 	for i, s := range paths(t, example(t)) {
-		if testing.Short() && i%16 > 0 {
+		if testing.Short() && i%32 > 0 {
 			continue
 		}
 		text, scalar := without(t, s)

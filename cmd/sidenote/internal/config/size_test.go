@@ -158,7 +158,7 @@ func TestP2WrongTypes(t *testing.T) {
 	case os.Getenv("SIDENOTE_LONG") != "":
 		every = 1
 	case testing.Short():
-		every = 12
+		every = 24
 	}
 	for i, s := range paths(t, example(t)) {
 		if i%every > 0 {
