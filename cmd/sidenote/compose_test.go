@@ -330,6 +330,7 @@ func (ct *container) ready(want string, meanwhile func()) {
 
 // The services of compose.yaml, run as processes without Docker, do what it promises.
 func TestComposeRuns(t *testing.T) {
+	t.Setenv("PATH", releasedPath(t))
 	file, img := readCompose(t)
 	redis := redistest.Start(t, file.Services["redis"].Command[1:]...)
 	if got := redis.Do("CONFIG", "GET", "maxmemory-policy"); got != "maxmemory-policy\nnoeviction" {

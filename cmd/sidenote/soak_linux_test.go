@@ -27,9 +27,9 @@ type soak struct {
 
 // A million different questions, while a folder changes and Redis goes down and comes back: every
 // one is answered, and memory, descriptors and goroutines return to their level. The short form has
-// three hundred questions.
+// a hundred and fifty questions.
 func TestSoak(t *testing.T) {
-	s, binary := soak{questions: 300, cycles: 500 * time.Millisecond}, "sidenote"
+	s, binary := soak{questions: 150, cycles: 200 * time.Millisecond}, "sidenote"
 	if os.Getenv("SIDENOTE_LONG") != "" {
 		s = soak{questions: 1_000_000, lasts: 10 * time.Minute, cycles: 20 * time.Second, resident: 200e6}
 		binary = released(t)
