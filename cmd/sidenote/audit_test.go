@@ -150,6 +150,7 @@ func chatAs(t *testing.T, p *process, key string) *http.Request {
 // file of the audit that was moved away is made again; one that cannot be written degrades /readyz and
 // refuses no change.
 func TestAuditOfReloadsAndOfAMovedFile(t *testing.T) {
+	t.Parallel()
 	dir, up := t.TempDir(), newRecorder(t)
 	path, config := filepath.Join(dir, "log", "audit.log"), filepath.Join(dir, "sidenote.yaml")
 	write := func(name, text string) {

@@ -482,6 +482,7 @@ func runsPod(t *testing.T, all map[string]object, pod object, here *strings.Repl
 // The writer of a central reads the documents, followers and Sidenotes that search these answer from
 // what it wrote, also while it is away.
 func TestChartCentralAnswersWithoutItsWriter(t *testing.T) {
+	t.Parallel()
 	values := written(t, "values.yaml", `
 mode: central
 config:

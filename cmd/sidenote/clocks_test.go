@@ -125,6 +125,7 @@ const busyMachine = 5 * time.Second
 func TestEveryServiceHangs(t *testing.T) {
 	for _, dialect := range []string{"cohere", "tei", "llm"} {
 		t.Run(dialect, func(t *testing.T) {
+			t.Parallel() // with each other, but not with tests that need the processor
 			p, most := serveHanging(t, dialect)
 			const requests = 24
 			statuses := make([]string, requests)

@@ -113,6 +113,7 @@ func TestPasswordOfAnEngineIsReplaced(t *testing.T) {
 
 // Rights that are revoked while serving and writing are named by /readyz, and come back with a grant.
 func TestRightsOfAnEngineAreRevoked(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	enginetest.Exec(t, g.db.URL, "revoke select on all tables in schema sidenote from sidenote")
 	g.says(t, "permission denied for table")

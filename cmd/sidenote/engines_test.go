@@ -75,8 +75,10 @@ func documentsOf(t *testing.T, admin, base string) int {
 // Bases in one engine answer as embedded bases do: with versions, copies in several bases, earlier
 // turns and subsets of the bases. One process writes them, another only reads.
 func TestBasesInAnEngineAnswerAsEmbeddedOnes(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []string{"postgres", "opensearch"} {
 		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
 			dirs, place, up := offices(t), enginePlace(t, engine), newRecorder(t)
 			config := func(name string, base func(id string) string) string {
 				return written(t, name, fmt.Sprintf("upstream: %s\nknowledge:\n  hr: {%s}\n  it: {%s}\n  legal: {%s}\npolicies: {default: {retrieval: {deadline: 30s}}}\n",
@@ -178,6 +180,7 @@ func TestIngestEmbedsForAnEngine(t *testing.T) {
 // A process that writes a base in an engine is killed; another takes over, and nothing is lost or
 // written twice.
 func TestWriterOfAnEngineIsReplacedWhenItIsKilled(t *testing.T) {
+	t.Parallel()
 	dir, place, up := t.TempDir(), enginePlace(t, "postgres"), newRecorder(t)
 	page := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("# "+name+"\n\n"+text+"\n"), 0o600); err != nil {

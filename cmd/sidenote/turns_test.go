@@ -52,12 +52,14 @@ func TestTurnsOverTwoReplicas(t *testing.T) {
 // Redis is down, or loses its data, between the two requests: the replica that had the turn
 // restores it, another leaves it out.
 func TestTurnsWithoutRedisBetween(t *testing.T) {
+	t.Parallel()
 	for name, harm := range map[string]func(*redistest.Server){
 		"killed":  (*redistest.Server).Kill,
 		"hangs":   (*redistest.Server).Stop,
 		"flushed": func(s *redistest.Server) { s.Do("FLUSHALL") },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			bothWays(t, func(t *testing.T, a *caller) {
 				server := redistest.Start(t)
 				d := newDesk(t, answertest.Habits()[0], "", mixedAnswers, mixedAnswers[2:])
@@ -78,6 +80,7 @@ func TestTurnsWithoutRedisBetween(t *testing.T) {
 
 // Redis hangs from before the turn: the client still gets its call.
 func TestTurnsOnARedisThatHangs(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, a *caller) {
 		server := redistest.Start(t)
 		d := newDesk(t, answertest.Habits()[0], "", mixedAnswers, mixedAnswers[2:])

@@ -49,6 +49,7 @@ func (p *process) uploads(t *testing.T, base string, status int, parts []formPar
 // A file is uploaded over the admin port, read in a process of its own, and found at once; what is
 // refused says why in the form of the API's errors.
 func TestUpload(t *testing.T) {
+	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", "docs="+handbook(t), "--state", state)
 	p.asks(t, "POST", "/v1/knowledge", `{"id":"notes"}`, 201)
