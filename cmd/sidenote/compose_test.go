@@ -387,14 +387,15 @@ func TestComposeRuns(t *testing.T) {
 	}
 }
 
-// The Redis of compose.yaml keeps what budgets count, so replicas with limits need no other.
+// The Redis of compose.yaml keeps what budgets count, so replicas with limits need no other. Each
+// process looks at its start, and then every minute, for which TestLedgerAlertFires waits.
 func TestComposeRedisKeepsBudgets(t *testing.T) {
 	file, _ := readCompose(t)
 	redis := redistest.Start(t, file.Services["redis"].Command[1:]...)
 	config := fmt.Sprintf("upstream: %s\nredis: {url: %s, timeout: 5s}\npolicies: {default: {limits: {tokens_per_day: 100M}}}\n", newRecorder(t).URL, redis.URL())
-	p := serve(t, "--config", written(t, "sidenote.yaml", config))
 	safe := func(want string) {
 		t.Helper()
+		p := serve(t, "--config", written(t, "sidenote.yaml", config))
 		eventually(t, func() string {
 			p.chats(t)
 			_, metrics := get(t, p.admin+"/metrics")
