@@ -101,7 +101,7 @@ func killed(t *testing.T, s *stage) {
 	r.begin(usual, r.server.URL())
 	var back time.Time
 	var hits float64
-	answers := r.drive(260, map[int]func(){
+	answers := r.drive(140, map[int]func(){
 		30: r.server.Kill,
 		70: func() {
 			hits = r.hits("selected")
@@ -139,7 +139,7 @@ func stopped(t *testing.T, s *stage) {
 // Late replies of Redis to earlier requests are not given to other requests.
 func continued(t *testing.T, s *stage) {
 	r := s.rig(t, "pool_size: 20, timeout: 500ms")
-	const many = 3 * cycle
+	const many = 2 * cycle
 	r.burst(many-cycle, 8, func(i int) int { return cycle + i }) // for Redis to hold that many
 	r.server.Stop()
 	r.burst(3*pool, 3*pool, func(i int) int { return i })
