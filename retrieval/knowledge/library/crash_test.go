@@ -121,7 +121,7 @@ func shown(b *knowledge.Base) map[string][]string {
 func TestKilled(t *testing.T) {
 	times := 12
 	if testing.Short() {
-		times = 3
+		times = 2
 	}
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	for _, what := range []string{"sync", "put"} {
@@ -165,7 +165,7 @@ func checkShown(t *testing.T, l *library.Library) {
 func TestKilledAtEveryStep(t *testing.T) {
 	step := 1
 	if testing.Short() {
-		step = 5
+		step = 8
 	}
 	for at := 1; ; at += step {
 		dir, files := t.TempDir(), t.TempDir()
@@ -190,7 +190,11 @@ func TestKilledAtEveryStep(t *testing.T) {
 // A PutFile that was killed at any moment is completed by another one: the base has the documents of
 // the file, and no others.
 func TestKilledWhilePuttingFile(t *testing.T) {
-	for at := 1; ; at++ {
+	step := 1
+	if testing.Short() {
+		step = 4
+	}
+	for at := 1; ; at += step {
 		dir := t.TempDir()
 		err := knowledgetest.Child(t, "file", "DIR="+dir, fmt.Sprint("CRASH_AT=", at)).Run()
 		if err == nil {

@@ -137,7 +137,7 @@ func TestNoDamageOfStateIsFatal(t *testing.T) {
 	case os.Getenv("SIDENOTE_LONG") != "":
 		places = 1000
 	case testing.Short():
-		places = 6
+		places = 3
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	for name, text := range files {

@@ -75,7 +75,7 @@ func TestFollow(t *testing.T) {
 			runtime.GC() // unmaps unreferenced files
 		}
 	})
-	for i := range 3 * index.MergeAt {
+	for i := range 2*index.MergeAt + 1 {
 		if _, err := w.Put(t.Context(), "kb", chunk.Document{ID: fmt.Sprint(i), Text: fmt.Sprintf("ant %d", i)}); err != nil {
 			t.Fatal(err)
 		}

@@ -263,7 +263,11 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	documents := map[string]chunk.Document{}
-	for i := range 40 {
+	n := 40
+	if testing.Short() {
+		n = 2*index.MergeAt + 2
+	}
+	for i := range n {
 		d := chunk.Document{ID: fmt.Sprintf("d%d", i), Text: fmt.Sprintf("ant bee %d", i)}
 		documents[d.ID] = d
 		if _, err := l.Put(t.Context(), "kb", d); err != nil {

@@ -16,6 +16,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/extract/extracttest"
 	"sidenote/retrieval/knowledge/extract/pdf"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
@@ -72,7 +73,7 @@ func TestSyncLeavesOutWhatDoesNotFit(t *testing.T) {
 	long := strings.Repeat(`{"text":"A bee."}`+"\n", records)
 	f := newFolder(t, map[string]string{"good.md": "An ant.", "also.md": "A wasp.", "kept.jsonl": `{"text":"A fly."}`, "long.jsonl": long, "a.pdf": "%PDF-", "a.docx": "PK"})
 	with := deps()
-	with.Memory, with.ChildReader, with.PDF = folder.NewMemoryLimit(), &folder.ChildReader{Program: filepath.Join(t.TempDir(), "none")}, pdf.New("")
+	with.Memory, with.ChildReader, with.PDF = folder.NewMemoryLimit(), &folder.ChildReader{Program: filepath.Join(t.TempDir(), "none")}, pdf.New(extracttest.CodeCache())
 	l, err := library.OpenLoaded(t.Context(), t.TempDir(), with, library.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +237,7 @@ func TestMemoryOfDocuments(t *testing.T) {
 		{"documents", records(8_000, "The record says a word or two."), 0},
 		{"tiny documents", records(8_000, "x"), 0},
 	} {
-		if testing.Short() && i%8 > 0 { // not useful with the race detector
+		if testing.Short() && i%12 > 0 { // not useful with the race detector
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {
@@ -296,7 +297,7 @@ func TestMemoryOfSmallFiles(t *testing.T) {
 		{"a.rtf", "a\\cell\\row", `{\rtf1 `, "}"},
 		{"wide.txt", "a\x00b\x00\n\x00", "\xff\xfe", ""},
 	} {
-		if testing.Short() && i%8 > 0 { // not useful with the race detector
+		if testing.Short() && i%12 > 0 { // not useful with the race detector
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {

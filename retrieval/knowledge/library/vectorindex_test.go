@@ -198,8 +198,8 @@ func TestVectorsJoinTheSearch(t *testing.T) {
 	if err := fresh.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range notes(40) { // in other segments
-		put(fresh, d)
+	for part := range slices.Chunk(notes(40), 9) { // in other segments
+		put(fresh, part...)
 	}
 	keep(t, fresh, "")
 	words := opened(t, dir, library.Options{ReadOnly: true})
