@@ -148,7 +148,11 @@ func TestNearestAreCandidates(t *testing.T) {
 		centres = append(centres, unit(r, dimensions))
 	}
 	bases := map[string][]engine.Document{}
-	for base, n := range map[string]int{"large": 6000, "small": 100} {
+	large, questions := 6000, 20
+	if testing.Short() {
+		large, questions = 2200, 6 // also with an index
+	}
+	for base, n := range map[string]int{"large": large, "small": 100} {
 		for i := range n {
 			d := document(fmt.Sprint(base, i), map[string]any{"percent": float64(i % 100), "tag": fmt.Sprint("t", i%100)}, fmt.Sprintf("text %d", i%7))
 			embed(&d, func(int) []float32 { return clustered(r, centres) })
@@ -165,10 +169,10 @@ func TestNearestAreCandidates(t *testing.T) {
 		"nothing":      {Type: filter.Lt, Key: "percent", Value: -1.},
 	} {
 		for _, searched := range [][]string{{"large"}, {"small", "large"}} {
-			found, wanted := 0, 0
-			for range 20 {
+			found, wanted, allowed := 0, 0, matching(f, bases, searched)
+			for range questions {
 				question := clustered(r, centres)
-				best := nearest(question, 50, f, bases, searched)
+				best := nearest(question, 50, allowed)
 				got := names(search(t, s, &engine.Search{Bases: searched, Vector: question, Depth: 50, Filter: f}), byVector)
 				for _, name := range got {
 					if slices.Contains(best, name) {
@@ -193,27 +197,35 @@ func checkIndexed(t *testing.T, s *postgres.Server) {
 	}
 }
 
-func nearest(question []float32, n int, f *filter.Filter, bases map[string][]engine.Document, searched []string) []string {
+// matching returns the documents of bases that match a filter.
+func matching(f *filter.Filter, bases map[string][]engine.Document, searched []string) (list []*engine.Document) {
+	for _, base := range searched {
+		for i := range bases[base] {
+			d := &bases[base][i]
+			var attributes map[string]any
+			if err := json.Unmarshal([]byte(d.Attributes), &attributes); err != nil {
+				panic(err)
+			}
+			if f.Match(attributes) {
+				list = append(list, d)
+			}
+		}
+	}
+	return list
+}
+
+func nearest(question []float32, n int, documents []*engine.Document) []string {
 	type near struct {
 		name   string
 		cosine float64
 	}
 	var list []near
-	for _, base := range searched {
-		for _, d := range bases[base] {
-			var attributes map[string]any
-			if err := json.Unmarshal([]byte(d.Attributes), &attributes); err != nil {
-				panic(err)
-			}
-			if !f.Match(attributes) {
-				continue
-			}
-			sum := 0.0
-			for i, v := range d.Chunks[0].Vector {
-				sum += float64(v) * float64(question[i])
-			}
-			list = append(list, near{d.ID + "#0", sum})
+	for _, d := range documents {
+		sum := 0.0
+		for i, v := range d.Chunks[0].Vector {
+			sum += float64(v) * float64(question[i])
 		}
+		list = append(list, near{d.ID + "#0", sum})
 	}
 	slices.SortFunc(list, func(a, b near) int { return cmp.Compare(b.cosine, a.cosine) })
 	var out []string
