@@ -199,9 +199,13 @@ const (
 //
 // Row K8 of deploy/CONTRIBUTING.md.
 func TestHostile(t *testing.T) {
+	size := smallSize
+	if testing.Short() {
+		size = smallSize / 2 // still shows what is quadratic, as the race detector makes it slower
+	}
 	for _, tc := range hostiles() {
 		t.Run(tc.name, func(t *testing.T) {
-			small, large := tc.text(smallSize), tc.text(growth*smallSize)
+			small, large := tc.text(size), tc.text(growth*size)
 			var a, b cost
 			const tries = 5
 			for range tries {
