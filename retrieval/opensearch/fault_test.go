@@ -89,7 +89,7 @@ func TestWriterThatDiesLeavesNothingHalf(t *testing.T) {
 	must(t, s.Init(t.Context(), "b"))
 	step := 1
 	if testing.Short() {
-		step = 5
+		step = 9
 	}
 	for _, after := range []bool{false, true} {
 		for _, want := range [][]engine.Document{contentBefore, contentAfter} {

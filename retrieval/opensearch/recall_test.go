@@ -161,9 +161,9 @@ func best(documents []engine.Document, asked []engine.Term, f *engine.Found, n i
 // TestFilteredVectorSearchFindsTheNearest compares the nearest vectors under filters with an exact
 // search.
 func TestFilteredVectorSearchFindsTheNearest(t *testing.T) {
-	n, dimensions := 10_000, 32
+	n, dimensions, questions := 10_000, 32, uint64(20)
 	if testing.Short() {
-		n = 3000
+		n, questions = 2000, 8
 	}
 	documents := make([]engine.Document, n)
 	vectors := make([][]float32, n)
@@ -177,7 +177,7 @@ func TestFilteredVectorSearchFindsTheNearest(t *testing.T) {
 	for _, part := range []int{1, 10, 100, 1000} { // thousandths of the documents
 		f := &filter.Filter{Type: filter.Lt, Key: "n", Value: float64(part)}
 		in, of := 0, 0
-		for seed := range uint64(20) {
+		for seed := range questions {
 			question := unit(1_000_000+seed, dimensions)
 			got := map[string]bool{}
 			for _, id := range found(t, s, &engine.Search{Bases: []string{"b"}, Vector: question, Depth: 100, Filter: f}) {

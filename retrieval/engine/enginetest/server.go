@@ -41,6 +41,7 @@ func runEngine(name string) (*process, error) {
 	}
 	defer func() { _ = said.Close() }()
 	p := &process{dir: dir, cmd: exec.Command("bash", script, name, "run", dir)}
+	p.cmd.Env = environment()
 	p.cmd.Stderr = said
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -62,6 +63,16 @@ func runEngine(name string) (*process, error) {
 	return p, nil
 }
 
+// environment returns the environment of an engine. With -short Java optimizes little, as that takes
+// more time than it saves within a few minutes.
+func environment() []string {
+	if !testing.Short() {
+		return nil // that of this process
+	}
+	const java = "JDK_JAVA_OPTIONS"
+	return append(os.Environ(), java+"="+os.Getenv(java)+" -XX:TieredStopAtLevel=1")
+}
+
 // end stops the engine and removes its data.
 func (p *process) end() {
 	_ = p.stdin.Close()
@@ -80,7 +91,9 @@ func (p *process) restart(t testing.TB, name, most string) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	const start = `ulimit -S -f "$1" && exec bash "$2" "$3" start "$4"`
-	if out, err := exec.CommandContext(ctx, "bash", "-c", start, "bash", most, script, name, p.dir).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, "bash", "-c", start, "bash", most, script, name, p.dir)
+	cmd.Env = environment()
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
