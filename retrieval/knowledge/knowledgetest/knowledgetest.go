@@ -2,9 +2,11 @@
 package knowledgetest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -24,6 +26,17 @@ func Main(m *testing.M, children map[string]func() error) {
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// ShortChecks sets how many cases rapid generates with -short, unless a flag says so. It must be called
+// before the tests run.
+func ShortChecks(n int) {
+	flag.Parse()
+	if f := flag.Lookup("rapid.checks"); testing.Short() && f.Value.String() == f.DefValue {
+		if err := f.Value.Set(strconv.Itoa(5 * n)); err != nil { // rapid runs a fifth with -short
+			panic(err)
+		}
+	}
 }
 
 // Child returns a command that runs the test binary as a child process.

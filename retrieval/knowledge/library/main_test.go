@@ -1,19 +1,13 @@
 package library_test
 
 import (
-	"flag"
 	"testing"
 
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if f := flag.Lookup("rapid.checks"); testing.Short() && f.Value.String() == f.DefValue {
-		if err := f.Value.Set("30"); err != nil { // of which rapid runs a fifth
-			panic(err)
-		}
-	}
+	knowledgetest.ShortChecks(6)
 	knowledgetest.Main(m, children())
 }
 
