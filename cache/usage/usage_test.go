@@ -172,6 +172,8 @@ func (f *flaky) fail(before, after error) {
 // Whatever fails, each call is counted once, in the month in which it ended.
 func TestCounterCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		start := time.Now().UTC()
+		time.Sleep(time.Date(start.Year(), start.Month()+1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Hour).Sub(start)) // before the store is asked
 		down := errors.New("down")
 		store := &flaky{Store: usage.NewMemory()}
 		var changes []error
