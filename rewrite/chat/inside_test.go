@@ -60,7 +60,7 @@ func TestInside(t *testing.T) {
 		for slashes := range 5 {
 			for c := range 256 {
 				for at := 0; at+slashes < len(text); at++ {
-					if testing.Short() && (at+c)%5 > 0 {
+					if testing.Short() && (at+c)%9 > 0 {
 						continue
 					}
 					b := bytes.Clone(text)
@@ -101,7 +101,11 @@ func TestInsideRandom(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	alphabets := []string{`\n`, `\u0dD78`, `\\uuddD8cF`, `\\\\\uuu0189dDeF`, `\\\\n"u`, "ab\\\x1fé<", `abcdefghijklmnopqrstuvwxyz &,.\n\t`}
-	for range 50_000 {
+	n := 50_000
+	if testing.Short() {
+		n = 10_000
+	}
+	for range n {
 		alphabet := alphabets[r.IntN(len(alphabets))]
 		b := make([]byte, r.IntN(200))
 		for i := range b {
@@ -117,7 +121,7 @@ func TestInsideCodes(t *testing.T) {
 	t.Parallel()
 	step := 1
 	if testing.Short() {
-		step = 5 // and so every place within a word
+		step = 11 // and so every place within a word
 	}
 	for _, fill := range []string{"x", `\u4f11`, `\n`, `\uD7ff\\`, `\ud83d\ude42`} {
 		text := []byte(strings.Repeat(fill, 200)[:192])
