@@ -46,10 +46,14 @@ func tenants(t *testing.T, base retrieval.Base) {
 	for i, text := range questions {
 		want[i] = describe(ask(t, base, text, 50))
 	}
+	times := 25
+	if testing.Short() {
+		times = 10 // each question twice
+	}
 	var all sync.WaitGroup
 	for tenant := range 8 {
 		all.Go(func() {
-			for j := range 25 {
+			for j := range times {
 				i := (tenant + j) % len(questions)
 				q := query(base, questions[i], 50)
 				q.Tenant = fmt.Sprintf("tenant-%d", tenant)
@@ -132,12 +136,16 @@ func change(t *testing.T, base retrieval.Base) {
 	if !ok {
 		t.Skip("not Changing")
 	}
-	const text, rounds = "committee discussed the canteen menu", 6
+	const text = "committee discussed the canteen menu"
+	rounds, askers := 6, 4
+	if testing.Short() {
+		rounds, askers = 3, 2
+	}
 	c.Change(t, edition("first"))
 	o := &observer{editions: map[string]string{}}
 	done := make(chan struct{})
 	var readers sync.WaitGroup
-	for range 4 {
+	for range askers {
 		readers.Go(func() {
 			for {
 				res, err := retrieval.WithTexts{Next: base}.Retrieve(t.Context(), query(base, text, 50))
