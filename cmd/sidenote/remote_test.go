@@ -209,3 +209,28 @@ func TestIngestFetches(t *testing.T) {
 	p := serve(t, "--config", file, "--state", ":memory:")
 	p.comes(t, "parental leave", "leave.md")
 }
+
+// One process fetches into a base in an engine, with the addresses of its pages; another one, which has
+// no source, sees each change.
+func TestServeFetchesIntoAnEngine(t *testing.T) {
+	t.Parallel()
+	e, place, up := newOrigins(t), enginePlace(t, "postgres"), newRecorder(t)
+	config := func(name, more string) string {
+		return written(t, name, fmt.Sprintf("upstream: %s\nknowledge:\n  code: {%s%s}\npolicies: {default: {retrieval: {deadline: 30s}}}\n", up.URL, place, more))
+	}
+	file := config("writer.yaml", fmt.Sprintf(`, git: {url: "%s/r.git", allow_private: true}, page: "https://forge.test/o/r/blob/{ref}/{path}"`, e.url))
+	done(t, "knowledge", "init", "code", "--config", file)
+	writer := serve(t, "--config", file, "--state", filepath.Join(t.TempDir(), "state"))
+	reader := serve(t, "--config", config("reader.yaml", ""))
+	for _, p := range []*process{writer, reader} {
+		p.comes(t, "parental leave", "leave.md")
+		p.asks(t, "POST", "/v1/search", `{"query": "parental leave", "filters": {"type": "eq", "key": "url", "value": "https://forge.test/o/r/blob/HEAD/leave.md"}}`, 200, `"doc_id":"leave.md"`)
+	}
+	e.push("zebras.md", "# Zebras\n\nZebras graze at noon.\n")
+	writer.asks(t, "POST", "/v1/knowledge/code/ingest", "", 202)
+	reader.comes(t, "zebras graze", "zebras.md")
+	e.down.Store(true)
+	writer.asks(t, "POST", "/v1/knowledge/code/ingest", "", 202)
+	writer.readyz(t, "cannot be fetched")
+	reader.comes(t, "parental leave", "leave.md")
+}
