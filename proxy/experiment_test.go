@@ -350,6 +350,66 @@ func TestShadowsAreCompared(t *testing.T) {
 	}
 }
 
+// The arms may be of any modes. What an answer of several calls takes is measured as a whole, and
+// sources that a model read by a tool are cited like others.
+func TestArmsMayDifferInMode(t *testing.T) {
+	const usage = `"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}`
+	text := `{"choices":[{"message":{"role":"assistant","content":"It is so [1]."},"finish_reason":"stop"}],` + usage + `}`
+	call := `{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read_knowledge","arguments":"{\"refs\":[\"kb-acme:leave.md:0\"]}"}}]},"finish_reason":"tool_calls"}],` + usage + `}`
+	for _, row := range []struct {
+		mode  rewrite.Mode
+		set   func(b *tenant.Policy)
+		calls int // of an answer under policy B
+	}{
+		{rewrite.Tools, func(b *tenant.Policy) { b.Rewrite.Mode, b.Tools = rewrite.Tools, toolPolicy() }, 2},
+		{rewrite.Staged, func(b *tenant.Policy) { inStages(t, b, stagedTerms{}) }, len(fourStages())},
+	} {
+		t.Run(row.mode.String(), func(t *testing.T) {
+			u := newUpstream(t, func(s seen, w io.Writer) {
+				body := text
+				if strings.Contains(s.body, `"read_knowledge"`) && !strings.Contains(s.body, `"tool_call_id"`) {
+					body = call
+				}
+				answerJSON(body)(s, w)
+			})
+			store := experiment.New("", nil)
+			g := openExperiment(t, u, store, half(), func(c *proxy.Config) {
+				c.Tools, c.Timeouts = &proxy.RoundsKit{Box: newBox()}, proxy.DefaultTimeouts()
+				a := c.Tenants.Unknown
+				b := a.Experiment.B
+				b.Rewrite.Knowledge = a.Rewrite.Knowledge
+				row.set(b)
+			})
+			requests := map[string]int{}
+			for n := range 30 {
+				a := &app{api: "/v1/chat/completions"}
+				var arms []string
+				for _, question := range []string{fmt.Sprintf("How long is parental leave in country %d?", n), "And in the next one?"} {
+					r := a.ask(t, g, question)
+					requests[r.Experiment.Arm]++
+					arms = append(arms, r.Experiment.Arm)
+					if want := map[string]int{"a": 1, "b": row.calls}[r.Experiment.Arm]; len(r.Calls) != want || !r.Experiment.Counted {
+						t.Fatalf("arm %s: %d calls, want %d: %+v", r.Experiment.Arm, len(r.Calls), want, r.Experiment)
+					}
+				}
+				if arms[0] != arms[1] {
+					t.Fatalf("a conversation had the arms %v", arms)
+				}
+			}
+			v := store.Views()[0]
+			if v.A.Requests != requests["a"] || v.B.Requests != requests["b"] || v.A.Requests*v.B.Requests == 0 {
+				t.Errorf("%d and %d requests, want %v", v.A.Requests, v.B.Requests, requests)
+			}
+			want := map[string][2]float64{"cited": {1, 1}, "unknown_citations": {0, 0}, "tokens": {110, 110 * float64(row.calls)}}
+			for _, c := range v.Measures {
+				if means, ok := want[c.Measure]; ok && (c.A.Mean != means[0] || c.B.Mean != means[1]) {
+					t.Errorf("%s: %v and %v, want %v", c.Measure, c.A.Mean, c.B.Mean, means)
+				}
+			}
+		})
+	}
+}
+
 // The kill switch and an application's own mode lower what both arms get, so such requests do not
 // count, but conversations keep their arm.
 func TestLoweredRequestsDoNotCount(t *testing.T) {
