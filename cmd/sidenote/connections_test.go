@@ -27,26 +27,20 @@ func crowd(t *testing.T, address, beginning string, connections int) {
 	}
 }
 
-// hold opens a connection that is certainly counted, as a request on it has been answered, and leaves
-// the next request on it unfinished.
-func hold(t *testing.T, address string) {
+// hold opens a connection that is certainly counted and has a request, as its server asks for the
+// body, which never comes: a connection without a request is closed if another one needs room.
+func hold(t *testing.T, address, path string) {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_, err = io.WriteString(c, "GET /v1/models HTTP/1.1\r\nHost: "+address+"\r\n\r\n")
+	_, err = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: "+address+"\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n")
 	must(t, err)
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	must(t, err)
-	_, err = io.Copy(io.Discard, resp.Body)
-	must(t, err, resp.Body.Close())
-	if resp.Close {
-		t.Fatalf("%s closes the connection after %d", address, resp.StatusCode)
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+		t.Fatalf("%s%s: %q, %v", address, path, line, err)
 	}
-	_, err = io.WriteString(c, "GET ")
-	must(t, err)
 }
 
 // C4, C6: a process with few descriptors answers probes and requests while strangers hold as many
@@ -137,8 +131,8 @@ func TestConnectionsPerAddress(t *testing.T) {
 	}
 	p := serve(t, "--config", config, "--state", ":memory:", "--mcp", mcp)
 	data := strings.TrimSuffix(strings.TrimPrefix(p.data, "http://"), "/v1")
-	hold(t, data)
-	hold(t, mcp)
+	hold(t, data, "/v1/chat/completions")
+	hold(t, mcp, "/mcp")
 	for _, address := range []string{data, mcp} {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
