@@ -165,7 +165,8 @@ func (m exactModels) Model(string) model.Model {
 }
 
 // The time to count a run of one character grows linearly with its length: if it grew
-// quadratically, a MiB would take hours, and a quarter of it many minutes. (BenchmarkHostile of rewrite/tokens measures it.)
+// quadratically, a MiB would take hours, and a quarter of it many minutes. (BenchmarkHostile of
+// rewrite/tokens measures it.)
 func oneCharacter(t *testing.T) {
 	counter, err := tokens.New().Encoding("o200k_base")
 	if err != nil {
