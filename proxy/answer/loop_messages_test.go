@@ -710,7 +710,7 @@ func TestMessagesTakeMemory(t *testing.T) {
 func TestManyBlocks(t *testing.T) {
 	n := 20_000
 	if testing.Short() {
-		n = 2000
+		n = 8000
 	}
 	for _, hide := range []bool{false, true} {
 		for name, block := range map[string]string{

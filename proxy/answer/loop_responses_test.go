@@ -570,7 +570,7 @@ func rawItems(n int, kind string) string {
 func TestManyItems(t *testing.T) {
 	n := 100_000
 	if testing.Short() {
-		n = 4000
+		n = 16_000
 	}
 	for name, kind := range map[string]string{
 		"messages":  `{"type":"message","id":"m%d","content":[{"type":"output_text","text":"0123456789012345678901234567890123456789"}]}`,
@@ -616,7 +616,7 @@ func TestManyItems(t *testing.T) {
 func TestManyUnnamedCalls(t *testing.T) {
 	n := 20_000
 	if testing.Short() {
-		n = 4000
+		n = 16_000
 	}
 	linear(t, "calls", n, func(n int) {
 		l := answer.NewLoop(responsesRules(false, false))
