@@ -130,9 +130,26 @@ func (b *base) replace(ctx context.Context, sources index.Segments, image []byte
 	for i, s := range sources {
 		names[i] = s.Name
 	}
-	if image != nil {
-		_, err := b.state.currentStore().PutSegment(ctx, b.ID(), image, rows, names...)
-		return err
+	if image == nil {
+		return b.state.currentStore().DropSegments(ctx, b.ID(), names...)
 	}
-	return b.state.currentStore().DropSegments(ctx, b.ID(), names...)
+	vectors, err := b.mergedVectors(ctx, image)
+	if err == nil {
+		_, err = store.VectorFilesOf(b.state.currentStore()).PutSegment(ctx, b.ID(), image, vectors, rows, names...)
+	}
+	return err
+}
+
+// mergedVectors returns the image of the vectors of a merged segment, so that it is never without
+// them; nil if there are none.
+func (b *base) mergedVectors(ctx context.Context, image []byte) ([]byte, error) {
+	space, wanted := b.state.spaceOf(b.ID())
+	if !wanted {
+		return nil, nil
+	}
+	s, err := index.Open("", image, nil)
+	if err != nil {
+		return nil, err
+	}
+	return makeVectors(ctx, b.state, s.Without(nil, nil), space)
 }

@@ -371,10 +371,28 @@ func TestVectorsAreCut(t *testing.T) {
 	}
 }
 
-// After a merge the vectors are still there.
+// After a merge the vectors are still there, and a follower never sees the merged segment without
+// them.
 func TestVectorsAreMerged(t *testing.T) {
-	e := new(embedder)
-	l := opened(t, t.TempDir(), embedded(e))
+	dir, e := t.TempDir(), new(embedder)
+	l := opened(t, dir, library.Before(embedded(e), func(step string) {
+		if step != "committed" {
+			return
+		}
+		follower, err := library.OpenLoaded(context.Background(), dir, deps(), library.Options{ReadOnly: true, Space: embedded(e).Space, Trouble: func(library.Trouble) {}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if c := follower.Base("kb").Content(); c != nil {
+			if n, of := c.Embedded(); n < of-1 { // a new document has none yet
+				t.Errorf("a follower sees %d vectors of %d, in %d segments", n, of, len(c.Segments()))
+			}
+		}
+		if err := follower.Close(); err != nil {
+			t.Error(err)
+		}
+	}))
 	if err := l.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func step(j int) (run func(s *store.Store) error, apply func(m *model)) {
 	case 3:
 		return putStep("t", j, 1)
 	case 4:
-		return segmentStep(image, false), func(m *model) { m.images, m.vectors = append(m.images, image), append(m.vectors, "") }
+		return segmentStep(image, "", false), func(m *model) { m.images, m.vectors = append(m.images, image), append(m.vectors, "") }
 	case 5, 6, 10: // of a segment without any, in place of others, and of the segment that is dropped later
 		return vectorsStep(vectors), func(m *model) { m.vectors[len(m.vectors)-1] = vectors }
 	case 7:
@@ -62,7 +62,7 @@ func step(j int) (run func(s *store.Store) error, apply func(m *model)) {
 	case 8:
 		return func(s *store.Store) error { return s.DeleteBase(ctx, "t") }, func(m *model) { delete(m.bases, "t") }
 	case 9:
-		return segmentStep(image, true), func(m *model) { m.images, m.vectors = []string{image}, []string{""} }
+		return segmentStep(image, vectors, true), func(m *model) { m.images, m.vectors = []string{image}, []string{vectors} }
 	case 11:
 		gone := []string{"d2", "d3", "d4"}[:2+j/round%2]
 		run = func(s *store.Store) error { return s.Delete(ctx, "kb", gone...) }
@@ -106,7 +106,8 @@ func putStep(base string, j, n int) (func(s *store.Store) error, func(m *model))
 	}
 }
 
-func segmentStep(image string, replace bool) func(s *store.Store) error {
+// segmentStep writes a segment, with a vector file unless vectors is "".
+func segmentStep(image, vectors string, replace bool) func(s *store.Store) error {
 	return func(s *store.Store) error {
 		ctx := context.Background()
 		list, rows, err := segments(ctx, s, "kb")
@@ -119,7 +120,11 @@ func segmentStep(image string, replace bool) func(s *store.Store) error {
 				old = append(old, seg.Name)
 			}
 		}
-		_, err = s.PutSegment(ctx, "kb", []byte(image), rows, old...)
+		if vectors != "" {
+			_, err = store.VectorFilesOf(s).PutSegment(ctx, "kb", []byte(image), []byte(vectors), rows, old...)
+		} else {
+			_, err = s.PutSegment(ctx, "kb", []byte(image), rows, old...)
+		}
 		return err
 	}
 }

@@ -55,7 +55,7 @@ func meetLimit() error {
 		what := "documents"
 		if n%10 == 9 {
 			what = "segment"
-			_, err = s.PutSegment(ctx, "kb", image, nil)
+			_, err = store.VectorFilesOf(s).PutSegment(ctx, "kb", image, image, nil)
 		} else {
 			_, err = s.Put(ctx, "kb", []store.Document{doc(fmt.Sprintf("a%d", n), 2), doc(fmt.Sprintf("b%d", n), 2)})
 		}

@@ -36,6 +36,11 @@ var errDamaged = errors.New("does not match its checksum")
 // database refers to it. The error is ErrNotFound if the base or a segment to replace does not
 // exist.
 func (s *Store) PutSegment(ctx context.Context, base string, image []byte, covers []int64, replaces ...string) (Segment, error) {
+	return s.putSegment(ctx, base, image, nil, covers, replaces)
+}
+
+// putSegment is PutSegment with the image of the segment's vector file, nil for none.
+func (s *Store) putSegment(ctx context.Context, base string, image, vectors []byte, covers []int64, replaces []string) (Segment, error) {
 	if s.writer == nil {
 		return Segment{}, ErrReadOnly
 	}
@@ -52,20 +57,35 @@ func (s *Store) PutSegment(ctx context.Context, base string, image []byte, cover
 	if err := s.images.write(seg.Name, image); err != nil {
 		return Segment{}, s.wrap("write segment of knowledge "+base, full(err))
 	}
-	err := s.writeBase(ctx, "write segment of", base, func(c *change, b *baseRow) error {
-		if err := c.forget(replaces, b.row); err != nil {
-			return err
+	files := []string{seg.Name}
+	var v VectorFile
+	var err error
+	if vectors != nil {
+		if v, err = VectorFilesOf(s).write(base, seg.Name, vectors); err == nil {
+			files = append(files, v.Name)
 		}
-		s.step("insert segment")
-		if _, err := c.tx.ExecContext(c.ctx, "INSERT INTO segment (base, name, size, crc, covers) VALUES (?, ?, ?, ?, ?)",
-			b.row, seg.Name, seg.Size, int64(seg.checksum), list); err != nil {
+	}
+	if err == nil {
+		err = s.writeBase(ctx, "write segment of", base, func(c *change, b *baseRow) error {
+			if err := c.forget(replaces, b.row); err != nil {
+				return err
+			}
+			s.step("insert segment")
+			if _, err := c.tx.ExecContext(c.ctx, "INSERT INTO segment (base, name, size, crc, covers) VALUES (?, ?, ?, ?, ?)",
+				b.row, seg.Name, seg.Size, int64(seg.checksum), list); err != nil {
+				return err
+			}
+			if vectors != nil {
+				if err := c.insertVectors(base, v); err != nil {
+					return err
+				}
+			}
+			_, err := c.note(base)
 			return err
-		}
-		_, err := c.note(base)
-		return err
-	})
+		})
+	}
 	if err != nil {
-		s.discard([]string{seg.Name})
+		s.discard(files)
 		return Segment{}, err
 	}
 	s.discard(replaces)

@@ -56,32 +56,52 @@ func (f VectorFiles) Put(ctx context.Context, base, segment string, image []byte
 	if err := validBase(base); err != nil { // it becomes part of the file name
 		return v, fmt.Errorf("write vectors of knowledge %s: %w", base, ErrNotFound)
 	}
-	name := base + "-" + strings.ToLower(rand.Text()) + vectorsSuffix
-	if err := f.s.images.write(name, image); err != nil {
-		return v, f.s.wrap("write vectors of knowledge "+base, full(err))
+	if v, err = f.write(base, segment, image); err != nil {
+		return v, err
 	}
-	v = VectorFile{Segment: segment, Name: name, Path: f.s.images.path(name), Size: int64(len(image)), checksum: checksum(image)}
 	var before []string
 	err = f.s.writeBase(ctx, "write vectors of", base, func(c *change, _ *baseRow) (err error) {
 		if before, err = query(c.ctx, c.tx, scanString, deleteVectorFile, segment, base); err != nil {
 			return err
 		}
-		f.s.step("insert vectors")
-		r, err := c.tx.ExecContext(c.ctx, insertVectorFile, v.Name, v.Size, int64(v.checksum), segment, base)
-		if err != nil {
+		if err := c.insertVectors(base, v); err != nil {
 			return err
-		}
-		if n, err := r.RowsAffected(); n == 0 || err != nil {
-			return fmt.Errorf("segment %s: %w", segment, ErrNotFound)
 		}
 		_, err = c.note(base)
 		return err
 	})
 	if err != nil {
-		before = []string{name}
+		before = []string{v.Name}
 	}
 	f.s.discard(before)
 	return v, err
+}
+
+// PutSegment is Store.PutSegment of a segment and its vector file, in one transaction.
+func (f VectorFiles) PutSegment(ctx context.Context, base string, image, vectors []byte, covers []int64, replaces ...string) (Segment, error) {
+	return f.s.putSegment(ctx, base, image, vectors, covers, replaces)
+}
+
+// write writes a vector file that the database does not refer to yet.
+func (f VectorFiles) write(base, segment string, image []byte) (VectorFile, error) {
+	name := base + "-" + strings.ToLower(rand.Text()) + vectorsSuffix
+	if err := f.s.images.write(name, image); err != nil {
+		return VectorFile{}, f.s.wrap("write vectors of knowledge "+base, full(err))
+	}
+	return VectorFile{Segment: segment, Name: name, Path: f.s.images.path(name), Size: int64(len(image)), checksum: checksum(image)}, nil
+}
+
+// insertVectors adds a vector file to the database.
+func (c *change) insertVectors(base string, v VectorFile) error {
+	c.s.step("insert vectors")
+	r, err := c.tx.ExecContext(c.ctx, insertVectorFile, v.Name, v.Size, int64(v.checksum), v.Segment, base)
+	if err != nil {
+		return err
+	}
+	if n, err := r.RowsAffected(); n == 0 || err != nil {
+		return fmt.Errorf("segment %s: %w", v.Segment, ErrNotFound)
+	}
+	return nil
 }
 
 // Image returns the content of a vector file and checks it.
