@@ -73,6 +73,9 @@ func (r *ingestion) handOverOne(ctx context.Context, cl *client.Admin, address s
 		case i.Error != "":
 			r.fail(folder, fmt.Errorf("the process at %s: %s", address, i.Error))
 			return "", nil
+		case b.Source != nil && b.Source.Error != "": // the mirror was read again meanwhile
+			r.fail(folder, fmt.Errorf("the process at %s: %s", address, b.Source.Error))
+			return "", nil
 		case i.Report != nil:
 			r.finish(ingestedBase{ID: folder.ID, Path: folder.Place(), HandedOver: address, TookMS: i.TookMS, IngestReport: *i.Report})
 			if e := b.Embeddings; e != nil {

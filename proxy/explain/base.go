@@ -80,7 +80,7 @@ type SourceFailure struct {
 
 // An Ingest is the progress of reading a folder, and the result of the last run.
 type Ingest struct {
-	Runs    int           `json:"runs"` // completed runs
+	Runs    int           `json:"runs"` // completed runs; while a requested one is due, only that
 	Running bool          `json:"running"`
 	Done    int           `json:"done"`  // files read so far
 	Files   int           `json:"files"` // files to read in all

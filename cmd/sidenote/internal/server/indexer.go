@@ -26,17 +26,19 @@ type indexer struct {
 	tasks   *Tasks
 	monitor Monitor
 
-	reading sync.Mutex // held by the run that reads the folder
+	requested sync.Mutex // held by a requested run, from its fetch to its end
+	reading   sync.Mutex // held by a run while it reads the folder
 
-	mu     sync.Mutex // guards the following
-	queued bool       // a requested run is waiting for reading
-	accept bool       // the next run accepts deletions, see Folder.AcceptDeletions
+	mu       sync.Mutex // guards the following
+	queued   bool       // a requested run has not begun
+	accept   bool       // the requested run accepts deletions, see Folder.AcceptDeletions
+	counting bool       // a run has begun that will be counted
 	indexing
 }
 
 // An indexing is the progress of the current run and the result of the last one.
 type indexing struct {
-	runs     int // finished runs
+	runs     int // finished runs, except those that began while a requested run was due
 	running  bool
 	progress folder.Progress
 	whole    bool          // a run has succeeded
@@ -63,14 +65,22 @@ type syncer interface {
 // A syncFunc is the method Sync or Update of a library.
 type syncFunc func(ctx context.Context, folder folder.Folder, progress func(folder.Progress)) (folder.Report, error)
 
-// read makes one run: it updates the base from the folder.
+// read makes one run: it updates the base from the folder. The run is counted unless a requested one
+// is due, which alone is known to read the folder as it was when it was requested.
 func (x *indexer) read(ctx context.Context, sync syncFunc) indexing {
 	x.reading.Lock()
 	defer x.reading.Unlock()
 	x.mu.Lock()
-	f := x.folder
-	f.AcceptDeletions = f.AcceptDeletions || x.accept
-	x.queued, x.accept, x.running, x.began, x.progress = false, false, true, time.Now(), folder.Progress{Knowledge: f.ID}
+	counts := !x.queued && !x.counting
+	x.counting = x.counting || counts
+	x.mu.Unlock()
+	return x.readFolder(ctx, x.folder, sync, counts)
+}
+
+// readFolder is read, holding reading, of a folder with other settings.
+func (x *indexer) readFolder(ctx context.Context, f folder.Folder, sync syncFunc, counts bool) indexing {
+	x.mu.Lock()
+	x.running, x.began, x.progress = true, time.Now(), folder.Progress{Knowledge: f.ID}
 	x.mu.Unlock()
 	if x.fetcher != nil {
 		f, sync = x.mirrored(f, sync)
@@ -83,7 +93,10 @@ func (x *indexer) read(ctx context.Context, sync syncFunc) indexing {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	first := !x.whole
-	x.runs++
+	if counts {
+		x.runs++
+		x.counting = false
+	}
 	x.running, x.err, x.took = false, err, time.Since(x.began)
 	if err == nil {
 		x.whole, x.report = true, report
@@ -103,52 +116,66 @@ func (x *indexer) mirrored(f folder.Folder, sync syncFunc) (folder.Folder, syncF
 	}
 }
 
-// fetchAndRead fetches what is new, and makes a run. Its error is that of the fetch if the run has none.
-func (x *indexer) fetchAndRead(ctx context.Context) indexing {
-	if x.fetcher == nil {
-		return x.read(ctx, x.library.Sync)
-	}
-	fetched := x.fetcher.Fetch(ctx, nil)
-	return x.read(ctx, func(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
-		if fetched != nil && !x.fetcher.Started() {
-			return folder.Report{}, fetched
-		}
-		report, err := x.library.Sync(ctx, f, progress)
-		return report, cmp.Or(err, fetched)
-	})
-}
-
 // waitsForFetch reports whether there is nothing to read yet.
 func (x *indexer) waitsForFetch() bool { return x.fetcher != nil && !x.fetcher.Started() }
 
-// ask requests a run that reads the folder as it is now, and returns the value that the counter of
-// finished runs will have after it. If a run is already waiting, none is added.
+// ask requests a run that fetches what is new and reads the folder as it is now, and returns the
+// value that the counter of finished runs will have after it. If such a run has not begun, none is
+// added.
 func (x *indexer) ask(acceptDeletions bool) (run int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.accept = x.accept || acceptDeletions
 	run = x.runs + 1
-	if x.running {
+	if x.counting {
 		run++
 	}
-	if x.queued {
-		return run
+	if !x.queued {
+		x.queued = true
+		x.tasks.Start(func(ctx context.Context) {
+			if done := x.runRequested(ctx); ctx.Err() == nil {
+				x.tell(done, false)
+			}
+		})
 	}
-	x.queued = true
-	x.tasks.Start(func(ctx context.Context) {
-		x.reading.Lock()
-		x.mu.Lock()
-		waits := x.queued
-		x.mu.Unlock()
-		x.reading.Unlock()
-		if !waits || ctx.Err() != nil {
-			return // another run read the folder meanwhile
-		}
-		if done := x.fetchAndRead(ctx); ctx.Err() == nil {
-			x.tell(done, false)
-		}
-	})
 	return run
+}
+
+// runRequested makes the requested run. Its error is that of the fetch if reading has none.
+func (x *indexer) runRequested(ctx context.Context) indexing {
+	x.requested.Lock()
+	defer x.requested.Unlock()
+	f := x.begin()
+	if ctx.Err() != nil {
+		return x.status()
+	}
+	sync := x.library.Sync
+	if x.fetcher != nil {
+		fetched := x.fetcher.Fetch(ctx, nil)
+		sync = func(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
+			if fetched != nil && !x.fetcher.Started() {
+				return folder.Report{}, fetched
+			}
+			report, err := x.library.Sync(ctx, f, progress)
+			return report, cmp.Or(err, fetched)
+		}
+	}
+	x.reading.Lock()
+	defer x.reading.Unlock()
+	return x.readFolder(ctx, f, sync, true)
+}
+
+// begin begins the requested run once the folder is not being read, and returns the folder. Later
+// requests lead to another run.
+func (x *indexer) begin() folder.Folder {
+	x.reading.Lock()
+	defer x.reading.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	f := x.folder
+	f.AcceptDeletions = f.AcceptDeletions || x.accept
+	x.queued, x.accept, x.counting = false, false, true
+	return f
 }
 
 // retryEvery is the time after which a folder that could not be read is tried again.

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/report"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/remote"
+)
+
+// A fakeSource counts its fetches.
+type fakeSource struct{ fetches atomic.Int64 }
+
+func (s *fakeSource) Fetch(context.Context, *remote.Mirror, func(remote.Progress)) (remote.Report, error) {
+	s.fetches.Add(1)
+	return remote.Report{}, nil
+}
+
+func (s *fakeSource) String() string { return "fake" }
+
+// A fakeReader reads nothing. Each run announces itself and waits until it may end.
+type fakeReader struct {
+	begun, end chan struct{}
+	accepted   atomic.Int64 // runs that accepted deletions
+}
+
+func (r *fakeReader) Sync(_ context.Context, f folder.Folder, _ func(folder.Progress)) (folder.Report, error) {
+	r.begun <- struct{}{}
+	<-r.end
+	if f.AcceptDeletions {
+		r.accepted.Add(1)
+	}
+	return folder.Report{}, nil
+}
+
+func (r *fakeReader) Update(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
+	return r.Sync(ctx, f, progress)
+}
+
+func (*fakeReader) Look(context.Context, folder.Folder, func(string)) uint64 { return 0 }
+
+// A request is answered by a fetch and a run that begin after it, whatever else reads the mirror, and
+// the counter of runs says when.
+func TestRequestedRunsFetchAfterTheRequest(t *testing.T) {
+	source, reader := new(fakeSource), &fakeReader{begun: make(chan struct{}), end: make(chan struct{})}
+	monitor := Monitor{Metrics: report.NewMetrics(report.MetricNames{}), Log: func(slog.Level, string) {}}
+	fetcher := &Fetcher{id: "kb", source: config.RemoteSource{Source: source}, dir: t.TempDir(), monitor: monitor}
+	tasks := NewTasks(t.Context(), monitor.Panicked)
+	x := &indexer{folder: folder.Folder{ID: "kb"}, fetcher: fetcher, library: reader, tasks: tasks, monitor: monitor}
+	ended := make(chan struct{})
+	follow := func() {
+		x.read(t.Context(), reader.Update)
+		ended <- struct{}{}
+	}
+	is := func(when string, runs int, fetches int64) {
+		t.Helper()
+		if s := x.status(); s.runs != runs || source.fetches.Load() != fetches {
+			t.Errorf("%s: %d runs, %d fetches; want %d and %d", when, s.runs, source.fetches.Load(), runs, fetches)
+		}
+	}
+
+	go follow()
+	<-reader.begun // it read the mirror as it was
+	first := x.ask(false)
+	is("a run that is not requested", 0, 0)
+	reader.end <- struct{}{}
+	<-ended
+	<-reader.begun
+	is("the first request", 1, 1)
+	second := x.ask(true) // while the first is read
+	if again := x.ask(false); first != 2 || second != 3 || again != second {
+		t.Errorf("runs %d, %d and %d", first, second, again)
+	}
+	fetcher.turn.Lock() // as a fetch does
+	reader.end <- struct{}{}
+	go follow() // what was fetched is read by the way
+	<-reader.begun
+	reader.end <- struct{}{}
+	<-ended
+	is("a run while one is due", first, 1)
+	if reader.accepted.Load() != 0 {
+		t.Error("deletions are accepted by a run without a fetch")
+	}
+	fetcher.turn.Unlock()
+	<-reader.begun
+	reader.end <- struct{}{}
+	tasks.running.Wait()
+	is("the second request", second, 2)
+	if reader.accepted.Load() != 1 {
+		t.Error("the deletions are not accepted")
+	}
+}
