@@ -137,26 +137,30 @@ func (a *account) keepBody(received []byte, sent [][]byte) {
 }
 
 // readText starts reading the text of an answer while it is relayed, in place of the previous
-// call's, if there is a BodyKeeper.
+// call's, if there is a BodyKeeper or the span of the call has texts.
 func (a *account) readText(ans *transport.Answer) {
-	a.text = nil
-	if a.server.bodies != nil && a.report.Route.Rewritten() && ans.Status() == fasthttp.StatusOK {
+	a.text, a.callText = nil, nil
+	traced := a.callSpan != nil && a.server.tracing.Texts
+	if (a.server.bodies != nil || traced) && a.report.Route.Rewritten() && ans.Status() == fasthttp.StatusOK {
 		a.text = answer.NewTextReader(isStream(ans), string(ans.Header("Content-Encoding")), a)
+	}
+	if traced {
+		a.callText = a.text
 	}
 }
 
-// tapText reads the next piece of the text. If that panics, the text is not recorded.
+// tapText reads the next piece of the text. If that panics, the text is not kept.
 func (a *account) tapText(piece []byte) {
-	defer panics.Recover(a.panicked, func() { a.text = nil })
+	defer panics.Recover(a.panicked, func() { a.text, a.callText = nil, nil })
 	_, _ = a.text.Write(piece)
 }
 
 // keepAnswer passes the answer's text to the BodyKeeper, if there is one.
 func (a *account) keepAnswer() {
+	defer a.giveBack() // the end of a stream may have taken some memory
 	if a.server.bodies == nil {
 		return
 	}
-	defer a.giveBack() // the end of a stream may have taken some memory
 	defer panics.Recover(a.panicked, nil)
 	said := a.ownAnswer
 	switch outcome := a.report.Outcome; {

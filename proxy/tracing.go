@@ -11,6 +11,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // see tracing.SchemaURL
 	"go.opentelemetry.io/otel/trace"
 
+	"sidenote/proxy/answer"
+	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/transport"
@@ -21,16 +23,17 @@ import (
 type Tracing struct {
 	Sampler tracing.Sampler
 	Tracer  trace.Tracer // of sampled requests: it records all spans
-	Texts   bool         // spans hold questions, prompts and sources
+	Texts   bool         // spans hold questions, prompts, answers and sources
 }
 
 // A spans holds the open spans of a request. It is empty if tracing is off.
 type spans struct {
-	own      trace.SpanContext // of the request; invalid if tracing is off
-	span     trace.Span        // of the request; nil if it is not sampled
-	orphan   bool              // the request has no valid traceparent
-	callSpan trace.Span        // of the latest call of an upstream; nil if it is not sampled, or ended
-	callEnd  time.Time         // when the answer of that call was read; zero: not yet
+	own      trace.SpanContext  // of the request; invalid if tracing is off
+	span     trace.Span         // of the request; nil if it is not sampled
+	orphan   bool               // the request has no valid traceparent
+	callSpan trace.Span         // of the latest call of an upstream; nil if it is not sampled, or ended
+	callText *answer.AnswerText // reads the text of the answer of that call; nil if its span has none
+	callEnd  time.Time          // when the answer of that call was read; zero: not yet
 }
 
 // beginTrace reads the ids under which the caller knows the request and, if tracing is on, begins
@@ -195,8 +198,24 @@ func (a *account) endCall(end time.Time) {
 		a.callSpan.SetAttributes(semconv.GenAIUsageInputTokens(int(u.Input)), semconv.GenAIUsageOutputTokens(int(u.Output)),
 			semconv.GenAIUsageCacheReadInputTokens(int(u.CachedInput)))
 	}
+	if a.callText != nil {
+		a.traceAnswer()
+	}
 	a.callSpan.End(trace.WithTimestamp(end))
-	a.callSpan, a.callEnd = nil, time.Time{}
+	a.callSpan, a.callText, a.callEnd = nil, nil, time.Time{}
+}
+
+// traceAnswer adds the text of the answer to the span of its call. If that panics, the span has none.
+func (a *account) traceAnswer() {
+	defer panics.Recover(a.panicked, nil)
+	said := a.callText.Answer()
+	if said.Unread != "" {
+		return
+	}
+	tracing.SetText(a.traced(context.Background()), a.callSpan, semconv.GenAIOutputMessagesKey, func() string { return outputMessages(said) })
+	if said.Finish != "" {
+		a.callSpan.SetAttributes(semconv.GenAIResponseFinishReasons(tracing.Clean(said.Finish)))
+	}
 }
 
 // nameModel records the model that an answer names.

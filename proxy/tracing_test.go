@@ -153,7 +153,7 @@ func TestSpansHoldTextsOnlyOnRequest(t *testing.T) {
 		g.post(t, body)
 		g.reports.next(t)
 		all := fmt.Sprintf("%+v", spans.GetSpans())
-		for _, text := range []string{secret, "a system text", "canary of acme"} {
+		for _, text := range []string{secret, "a system text", "canary of acme", "an answer of a model", "finish_reason"} {
 			if strings.Contains(all, text) != texts {
 				t.Errorf("texts: %v, %q is in spans: %v", texts, text, !texts)
 			}
@@ -165,6 +165,29 @@ func TestSpansHoldTextsOnlyOnRequest(t *testing.T) {
 		if got := attributeOf(spanNamed(t, spans.GetSpans(), "chat m"), "gen_ai.input.messages"); !strings.HasSuffix(got, want+"]") {
 			t.Errorf("messages %s", got)
 		}
+		for _, body := range []string{weeksBody, weeksStream} {
+			spans.Reset()
+			g.post(t, body)
+			g.reports.next(t)
+			tracedAnswers(t, spans.GetSpans(), "an answer of a model")
+		}
+	}
+}
+
+// tracedAnswers checks that the spans of calls hold these texts of answers.
+func tracedAnswers(t *testing.T, spans tracetest.SpanStubs, texts ...string) {
+	t.Helper()
+	var got, want []string
+	for _, s := range spans {
+		if s.Name == "chat m" {
+			got = append(got, attributeOf(s, "gen_ai.output.messages")+attributeOf(s, "gen_ai.response.finish_reasons"))
+		}
+	}
+	for _, text := range texts {
+		want = append(want, `[{"role":"assistant","parts":[{"type":"text","content":"`+text+`"}],"finish_reason":"stop"}]["stop"]`)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -260,6 +283,7 @@ func TestSpansOfStagesAndTools(t *testing.T) {
 		say(cmp.Or(map[bool]string{true: "Evidence [1]."}[stageOf(s) == 1], "Final [1]."))(s, w)
 	})
 	by, spans := tracedBy(all)
+	by.Texts = true
 	for _, body := range []string{weeksBody, weeksStream} {
 		spans.Reset()
 		cfg := withStages(t, strings.TrimSuffix(u.url.String(), "/v1"), stagedTerms{Policy: staged.Policy{Stages: two}})
@@ -271,6 +295,7 @@ func TestSpansOfStagesAndTools(t *testing.T) {
 		if got := treeOf(spans.GetSpans()); got != want {
 			t.Errorf("%s\ngot\n%s\nwant\n%s", body, got, want)
 		}
+		tracedAnswers(t, spans.GetSpans(), "Evidence [1].", "Final [1].")
 	}
 
 	u = newUpstream(t, func(s seen, w io.Writer) {

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/route"
 )
 
-// A spanMessage is a message in the form of the attribute gen_ai.input.messages.
+// A spanMessage is a message in the form of the attributes gen_ai.input.messages and
+// gen_ai.output.messages.
 type spanMessage struct {
-	Role  string     `json:"role"`
-	Parts []spanPart `json:"parts"`
+	Role   string     `json:"role"`
+	Parts  []spanPart `json:"parts"`
+	Finish string     `json:"finish_reason,omitempty"` // of output
 }
 
 // A spanPart is a part of a spanMessage. Parts without text, such as images, have only a type.
@@ -46,13 +49,22 @@ func inputMessages(k route.Kind, pieces [][]byte) string {
 	var out []spanMessage
 	for _, m := range append(append(all, body.Messages...), input...) {
 		if parts := spanParts(m.Content); len(parts) > 0 {
-			out = append(out, spanMessage{m.Role, parts})
+			out = append(out, spanMessage{Role: m.Role, Parts: parts})
 		}
 	}
 	if len(out) == 0 {
 		return ""
 	}
 	return string(encodeRound(out))
+}
+
+// outputMessages returns the text of an answer in the form of the attribute gen_ai.output.messages.
+func outputMessages(said answer.Text) string {
+	parts := []spanPart{}
+	if said.Text != "" {
+		parts = append(parts, spanPart{"text", said.Text})
+	}
+	return string(encodeRound([]spanMessage{{Role: "assistant", Parts: parts, Finish: said.Finish}}))
 }
 
 // spanParts returns the parts of a message's content: a text, or an array of parts.

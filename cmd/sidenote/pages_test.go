@@ -235,7 +235,7 @@ func TestPagesWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	// These are names of others that Sidenote does not read, or only by constants of the semantic conventions.
-	for _, other := range []string{"status_code", "data_source", "text_completion", "cache_read", "trec_eval", "extra_body", "cluster_composite_ops_ro", "view_index_metadata"} {
+	for _, other := range []string{"status_code", "data_source", "text_completion", "cache_read", "finish_reasons", "trec_eval", "extra_body", "cluster_composite_ops_ro", "view_index_metadata"} {
 		code[other] = true
 	}
 	for _, name := range pages {

@@ -39,6 +39,7 @@ type AnswerText struct {
 	splitter Splitter // used if stream is true
 	whole    []byte   // the body, used otherwise
 	stream   bool
+	ended    bool
 	text     []byte
 	answer   Text
 }
@@ -78,11 +79,12 @@ func (r *AnswerText) Write(piece []byte) (int, error) {
 
 func (r *AnswerText) fail(why TextUnread) { r.answer, r.whole, r.text = Text{Unread: why}, nil, nil }
 
-// Answer returns the text after the answer ended, complete or not. Call it once.
+// Answer returns the text after the answer ended, complete or not.
 func (r *AnswerText) Answer() Text {
-	if r.answer.Unread != "" {
+	if r.ended || r.answer.Unread != "" {
 		return r.answer
 	}
+	r.ended = true
 	if r.stream {
 		_ = r.splitter.Close()
 	} else if !r.read(r.whole) {

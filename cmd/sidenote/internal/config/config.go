@@ -162,7 +162,7 @@ type Log struct {
 
 // Traces configures the spans of requests, which are sent where the environment says.
 type Traces struct {
-	Texts bool `yaml:"texts"` // spans hold questions, prompts and sources
+	Texts bool `yaml:"texts"` // spans hold questions, prompts, answers and sources
 }
 
 // An Upstream is an OpenAI-style API.

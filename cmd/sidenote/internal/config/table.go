@@ -82,7 +82,7 @@ func processSections() []section {
 			{"tenants.top", "", "Only the busiest, at most this many."},
 			{"native_histograms", "`false`", "Also keep Prometheus native histograms, for scrapers that ask for them."},
 			{"traces", "", "Contents of traces. Where they are sent is set by `OTEL_EXPORTER_OTLP_ENDPOINT` and the other variables of OpenTelemetry."},
-			{"traces.texts", "`false`", "Whether spans hold texts: questions, prompts, sources and arguments of tools."},
+			{"traces.texts", "`false`", "Whether spans hold texts: questions, prompts, answers, sources and arguments of tools."},
 		}},
 		{"mcp", "The port for MCP clients, which use the knowledge as tools.", []about{
 			{"listen", "`off`", "Address, as in `http://HOST:PORT/mcp`: `HOST:PORT` or `unix:/PATH`."},
