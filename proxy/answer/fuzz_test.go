@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sidenote/proxy/answer"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 // However deltas split a text, its citations are those of the whole text, and the client gets this
@@ -78,25 +79,10 @@ func TestLongestAnswersEnd(t *testing.T) {
 	}
 }
 
-// linear checks that the time of work is linear in n: 32 times as much takes about 32 times as long,
-// not a thousand times; even where a cheap part of it is quadratic, more than 64 times. Other load on the
-// machine may disturb some of the comparisons.
+// linear checks that work is linear in n.
 func linear(t *testing.T, name string, n int, work func(n int)) {
 	t.Helper()
-	took := func(n int) time.Duration {
-		start := time.Now()
-		work(n)
-		return time.Since(start)
-	}
-	var ratios []float64
-	for range 5 {
-		ratio := float64(took(n)) / float64(took(n/32))
-		if ratio < 64 {
-			return
-		}
-		ratios = append(ratios, ratio)
-	}
-	t.Errorf("%s: %.0f times the time of a thirty-second", name, ratios)
+	knowledgetest.Linear(t, name, n, 32, work)
 }
 
 // BenchmarkLinear measures how much longer 16 times the text takes.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 	"unicode"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -15,6 +14,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/rewrite/goldentest"
 )
 
@@ -118,7 +118,7 @@ func solid(text string) string {
 	}, text)
 }
 
-// Cutting a difficult document of 256 KB takes about the same time whatever it contains.
+// Cutting a document takes time linear in its length, whatever it contains.
 func TestChunkingIsLinear(t *testing.T) {
 	size := 1 << 18
 	if testing.Short() {
@@ -131,18 +131,7 @@ func TestChunkingIsLinear(t *testing.T) {
 		"stars": "* a\n * b\n", "setext": "a\n=\n", "references": "[a]: b\n", "tabs": "\t", "numbers": "1. ", "backticks": "`", "dashes": "-", "ends": "。",
 		"stairs": stairs(1500),
 	} {
-		work := func(size int) time.Duration {
-			start := time.Now()
-			cut(t, "a.md", strings.Repeat(part, max(1, size/len(part))))
-			return time.Since(start)
-		}
-		var ratios []float64 // the least is what no other work of the machine has delayed
-		for len(ratios) < 10 && (ratios == nil || slices.Min(ratios) >= 24) {
-			ratios = append(ratios, float64(work(size))/float64(work(size/8)))
-		}
-		if slices.Min(ratios) >= 24 {
-			t.Errorf("%s: %.0f times the time of an eighth", name, ratios)
-		}
+		knowledgetest.Linear(t, name, size, 8, func(n int) { cut(t, "a.md", strings.Repeat(part, max(1, n/len(part)))) })
 	}
 }
 
