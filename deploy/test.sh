@@ -95,7 +95,7 @@ done
 export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
 
 # Nobody debugs what is built here or by a test: it takes less time without what debuggers read.
-export GOFLAGS="-ldflags=-w -gcflags=all=-dwarf=false ${GOFLAGS:-}"
+export GOFLAGS="-ldflags=-s -gcflags=all=-dwarf=false ${GOFLAGS:-}"
 
 if [ -n "$all" ]; then
   # With the race detector a sync.Pool drops values, and the debug build allocates on its own.
