@@ -124,7 +124,7 @@ func (s *stream) write() (rest time.Duration, err error) {
 	}
 	if len(rows) > 0 {
 		var html bytes.Buffer
-		if err := s.inspector.templates["requests.html"].ExecuteTemplate(&html, "rows", rows); err != nil {
+		if err := s.inspector.templates["requests.html"]().ExecuteTemplate(&html, "rows", rows); err != nil {
 			return 0, fmt.Errorf("make rows: %w", err)
 		}
 		fmt.Fprintf(&b, "id: %d\nevent: rows\n", s.next)

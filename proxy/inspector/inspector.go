@@ -27,7 +27,7 @@ type Inspector struct {
 	sessions *Sessions
 	routes   []routeInspector
 
-	templates map[string]*template.Template // by file name
+	templates map[string]func() *template.Template // by file name
 }
 
 // Data is the source of the pages' content.

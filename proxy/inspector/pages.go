@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 )
@@ -148,12 +149,17 @@ func (i *Inspector) show(v *visit, p page, data any) error {
 	return i.render(v.RequestCtx, p.file, "layout.html", all)
 }
 
-// templates parses each page together with layout.html and the shared parts.
-func templates() map[string]*template.Template {
-	layout := template.Must(template.New("").Funcs(functions()).ParseFS(site, "site/layout.html", "site/parts/*.html"))
-	all := map[string]*template.Template{}
+// templates returns functions that parse a page together with layout.html and the shared parts, when
+// it is first shown: most processes never show one.
+func templates() map[string]func() *template.Template {
+	layout := sync.OnceValue(func() *template.Template {
+		return template.Must(template.New("").Funcs(functions()).ParseFS(site, "site/layout.html", "site/parts/*.html"))
+	})
+	all := map[string]func() *template.Template{}
 	for _, p := range append(pages(), page{file: errorFile}) {
-		all[p.file] = template.Must(template.Must(layout.Clone()).ParseFS(site, "site/"+p.file))
+		all[p.file] = sync.OnceValue(func() *template.Template {
+			return template.Must(template.Must(layout().Clone()).ParseFS(site, "site/"+p.file))
+		})
 	}
 	return all
 }
@@ -164,7 +170,7 @@ const errorFile = "error.html"
 // render renders a template of a file as the answer.
 func (i *Inspector) render(ctx *fasthttp.RequestCtx, file, name string, data any) error {
 	var b bytes.Buffer
-	if err := i.templates[file].ExecuteTemplate(&b, name, data); err != nil {
+	if err := i.templates[file]().ExecuteTemplate(&b, name, data); err != nil {
 		return fmt.Errorf("make the page %s: %w", file, err)
 	}
 	ctx.Response.Header.SetContentType("text/html; charset=utf-8")
