@@ -61,7 +61,7 @@ func TestUsageExpires(t *testing.T) {
 		}
 		limit := left
 		if strings.HasSuffix(key, ":w") {
-			limit = 24 * time.Hour
+			limit = 30 * 24 * time.Hour
 		}
 		var ms int64
 		if _, err := fmt.Sscan(server.Do("PTTL", key), &ms); err != nil || ms < (limit-time.Hour).Milliseconds() || ms > (limit+time.Hour).Milliseconds() {

@@ -88,11 +88,9 @@ func (m *Memory) Add(_ context.Context, batches []Batch) []error {
 
 // prune forgets the months that are not kept in the month now.
 func (m *Memory) prune(now Month) {
-	for month := range m.books {
-		if MonthOf(month.Expiry()) <= now {
-			delete(m.books, month)
-			maps.DeleteFunc(m.added, func(of account, _ int64) bool { return of.month == month })
-		}
+	for _, month := range expired(slices.Collect(maps.Keys(m.books)), now) {
+		delete(m.books, month)
+		maps.DeleteFunc(m.added, func(of account, _ int64) bool { return of.month == month })
 	}
 }
 
@@ -307,11 +305,15 @@ func (f *File) prune(now Month) {
 	if err != nil {
 		return
 	}
+	var months []Month
 	for _, name := range names {
 		text := strings.TrimSuffix(filepath.Base(name), fileSuffix)
-		if _, err := time.Parse(monthLayout, text); err == nil && MonthOf(Month(text).Expiry()) <= now {
-			_ = os.Remove(name)
+		if _, err := time.Parse(monthLayout, text); err == nil {
+			months = append(months, Month(text))
 		}
+	}
+	for _, month := range expired(months, now) {
+		_ = os.Remove(f.path(month))
 	}
 }
 

@@ -61,6 +61,27 @@ func (m Month) Expiry() time.Time {
 	return start.AddDate(0, KeptMonths+1, 0)
 }
 
+// mostJump is the number of months after the newest one that is kept, from which the clock may be wrong.
+const mostJump = 3
+
+// expired returns the months that are not kept in the month now. If now is long after the newest month
+// before it there are none, because a clock that is wrong for a moment must not remove a bill.
+func expired(months []Month, now Month) (old []Month) {
+	newest := Month("")
+	for _, m := range months {
+		if m < now {
+			newest = max(newest, m)
+		}
+		if MonthOf(m.Expiry()) <= now {
+			old = append(old, m)
+		}
+	}
+	if start, err := time.Parse(monthLayout, string(newest)); err == nil && MonthOf(start.AddDate(0, mostJump, 0)) <= now {
+		return nil
+	}
+	return old
+}
+
 // A Row says what an amount of a tenant was used for.
 type Row struct {
 	Kind  budget.Kind

@@ -114,8 +114,10 @@ func TestFileIsOpenedLater(t *testing.T) {
 func TestFileIsRewrittenAndPruned(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "2097-09.usage")
-	if err := os.WriteFile(old, nil, 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{old, filepath.Join(dir, "2099-09.usage")} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f := openFile(t, dir)
 	var items []usage.Item
@@ -140,6 +142,37 @@ func TestFileIsRewrittenAndPruned(t *testing.T) {
 	}
 	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a month that is not kept: %v", err)
+	}
+}
+
+// A clock that is years ahead for a moment removes no bill.
+func TestWrongClockRemovesNothing(t *testing.T) {
+	for name, s := range map[string]usage.Store{"memory": usage.NewMemory(), "file": openFile(t, t.TempDir())} {
+		batch := func(month usage.Month, number int64) {
+			b := usagetest.Batch("acme", "w", number, usagetest.Item("m", "", 1))
+			b.Month = month
+			usagetest.Add(t, s, b)
+		}
+		kept := func(when string, months ...usage.Month) {
+			t.Helper()
+			for _, m := range months {
+				if items, err := s.Items(t.Context(), m, "acme"); err != nil || len(items) != 1 {
+					t.Errorf("%s, %s: %s has %v, %v", name, when, m, items, err)
+				}
+			}
+		}
+		batch("2097-09", 1)
+		batch("2099-08", 1)
+		batch("2099-09", 1)
+		kept("at first", "2097-09", "2099-08", "2099-09")
+		batch("2110-05", 1)
+		batch("2099-09", 2)
+		kept("after the wrong month", "2097-09", "2099-08", "2099-09")
+		batch("2099-10", 1)
+		kept("a month later", "2099-08", "2099-09", "2099-10")
+		if items, err := s.Items(t.Context(), "2097-09", "acme"); err != nil || len(items) > 0 {
+			t.Errorf("%s: 2097-09 is still kept: %v, %v", name, items, err)
+		}
 	}
 }
 

@@ -5,7 +5,7 @@ local UNITS = {'requests', 'tokens', 'injected', 'money'}
 local rows, last = KEYS[1], KEYS[2]
 if (tonumber(redis.call('GETRANGE', last, 0, 32)) or 0) >= tonumber(ARGV[1]) then return 0 end
 local n = redis.call('HINCRBY', rows, 'rows', 0) -- fails before anything is written, if rows cannot be counted
-redis.call('SET', last, ARGV[1], 'PX', '86400000')
+redis.call('SET', last, ARGV[1], 'PX', '2592000000') -- 30 days, in case the writer does not reach us for as long
 for i = 4, #ARGV, 6 do
   local row = ARGV[i] .. '\t' .. ARGV[i + 1]
   if redis.call('HEXISTS', rows, 'row\t' .. row) == 0 then
