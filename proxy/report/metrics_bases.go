@@ -97,7 +97,13 @@ type BudgetMetrics struct {
 	ratio            *prometheus.Desc
 
 	mu     sync.Mutex
-	levels map[string]*budget.Levels // by tenant, as last seen by this process
+	levels map[string]*seenLevels // by tenant
+}
+
+// seenLevels are the levels of a tenant, as last seen by this process.
+type seenLevels struct {
+	budget.Levels
+	at time.Time
 }
 
 // NewBudgets registers the budget metrics. Call it once, at the start of the process.
@@ -105,7 +111,7 @@ func (m *Metrics) NewBudgets() *BudgetMetrics {
 	f := factory{Factory: promauto.With(m.registry)}
 	b := &BudgetMetrics{
 		tenants:    m.tenants,
-		levels:     map[string]*budget.Levels{},
+		levels:     map[string]*seenLevels{},
 		refused:    f.counters("budget_refused_total", "Requests refused because a limit of their tenant was reached.", "tenant", "window"),
 		ladder:     f.counters("budget_ladder_total", "Requests made cheaper to fit limits, by step.", "rung"),
 		expired:    f.counters("budget_leases_expired_total", "Reservations not settled in time, charged as estimated.").WithLabelValues(),
@@ -134,14 +140,16 @@ func (b *BudgetMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// ratios returns how much of each window's limit is used, by tenant.
+// ratios returns how much of each window's limit is used, by tenant. A window that has ended since
+// it was seen is left out, as nobody may have used the next one here.
 func (b *BudgetMetrics) ratios() map[budget.Window]map[string]float64 {
 	all := map[budget.Window]map[string]float64{}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for tenant, levels := range b.levels {
-		for i, l := range levels {
-			if l.Limit <= 0 {
+	for tenant, seen := range b.levels {
+		age := time.Since(seen.at)
+		for i, l := range seen.Levels {
+			if l.Limit <= 0 || l.Reset > 0 && age >= l.Reset {
 				continue
 			}
 			w := budget.Window(i)
@@ -164,11 +172,11 @@ func (b *BudgetMetrics) Seen(tenant string, levels budget.Levels) {
 			tenant = b.tenants.label(tenant)
 		}
 		if last = b.levels[tenant]; last == nil {
-			last = new(budget.Levels)
+			last = new(seenLevels)
 			b.levels[tenant] = last
 		}
 	}
-	*last = levels
+	*last = seenLevels{levels, time.Now()}
 }
 
 // Refused counts a refused request.

@@ -190,3 +190,23 @@ func TestTenantsGaugesFold(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// A gauge of a budget does not outlive its day or month.
+func TestBudgetGaugesEndWithTheirWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metricsWith(report.TenantSeries{}, "a")
+		var levels budget.Levels
+		levels[budget.MoneyPerMonth] = budget.Level{Limit: 100, Left: 5, Reset: time.Hour}
+		levels[budget.ParallelRequests] = budget.Level{Limit: 4, Left: 3}
+		m.NewBudgets().Seen("a", levels)
+		for _, c := range []struct {
+			after time.Duration
+			lines int
+		}{{0, 2}, {59 * time.Minute, 2}, {time.Minute, 1}} {
+			time.Sleep(c.after)
+			if text := exposition(t, m, ""); strings.Count(text, "\nsidenote_budget_used_ratio{") != c.lines {
+				t.Errorf("after %v: not %d lines\n%s", c.after, c.lines, text)
+			}
+		}
+	})
+}
