@@ -267,6 +267,7 @@ func TestChartRefusesUnknownKeys(t *testing.T) {
 		"central.followers.read=memory":            "central/followers/read",
 		"topologySpreadConstraints[0].maxSkews=x":  "maxSkews",
 		"serviceMonitor.path=/metrics":             "path",
+		"probes.scheme=HTTPS":                      "scheme",
 		"rules.thresholds.errors=1":                "thresholds",
 		"config.telemetry.log.level=debug":         "level",
 		"env[0].name=A,env[0].valueFrom.secret=b":  "secret",
@@ -294,11 +295,12 @@ func TestChartRefusesContradictions(t *testing.T) {
 	refused("config: is missing")
 	refused("tenants: existingConfigMap must include", "--set", "existingConfigMap=mine,tenants.configMaps={a}")
 	for set, says := range map[string]string{
-		"existingConfigMap=mine":              "config, existingConfigMap: only one",
-		"config.state.path=/x":                "config.state: set state of the chart",
-		"config.admin.listen=off":             "config.admin.listen: set admin.expose",
-		"config.telemetry.listen=off":         "config.telemetry.listen: set nothing, it is port 9464",
-		"config.mcp.listen=off":               "config.mcp.listen: set mcp.enabled",
+		"existingConfigMap=mine":      "config, existingConfigMap: only one",
+		"config.state.path=/x":        "config.state: set state of the chart",
+		"config.admin.listen=off":     "config.admin.listen: set admin.expose",
+		"config.telemetry.listen=off": "config.telemetry.listen: set nothing, it is port 9464",
+		"config.mcp.listen=off":       "config.mcp.listen: set mcp.enabled",
+		"config.telemetry.tls.client_ca=/ca,config.telemetry.tls.cert=/a,config.telemetry.tls.key=/b": "config.telemetry.tls.client_ca: the kubelet",
 		"admin.expose=true":                   "admin.existingSecret: is missing",
 		"mode=central":                        "admin.existingSecret: is missing",
 		"mode=central,admin.existingSecret=a": "needs state.type: persistentVolumeClaim",
@@ -308,6 +310,30 @@ func TestChartRefusesContradictions(t *testing.T) {
 		refused(says, "--values", chart+"/ci/gateway-values.yaml", "--set", set)
 	}
 	refused("replicas: apps with sidecars cannot share", "--values", chart+"/ci/sidecar-values.yaml", "--set", "state.existingClaim=a")
+}
+
+// Where port 9464 has TLS, the kubelet and Prometheus ask by it.
+func TestChartTelemetryHasTLS(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want [2]string
+	}{
+		{[]string{"--values", chart + "/ci/gateway-tls-values.yaml", "--set", "serviceMonitor.enabled=true"}, [2]string{"HTTPS", "https"}},
+		{[]string{"--set", "existingConfigMap=mine,probes.tls=true,serviceMonitor.enabled=true,serviceMonitor.tlsConfig.serverName=x"}, [2]string{"HTTPS", "https"}},
+		{[]string{"--values", chart + "/ci/gateway-values.yaml", "--set", "serviceMonitor.enabled=true"}, [2]string{}},
+	} {
+		text, err := helm(t, templating, append(c.args, chart)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := objects(t, text)
+		endpoint := part[[]any](all["ServiceMonitor x-sidenote"], "spec", "endpoints")[0].(object)
+		container := containers(pods(all)["Deployment x-sidenote"])[0]
+		got := [2]string{part[string](container, "readinessProbe", "httpGet", "scheme"), part[string](endpoint, "scheme")}
+		if got != c.want || (endpoint["tlsConfig"] != nil) != (c.want[1] != "") {
+			t.Errorf("%v: %v, want %v; %v", c.args, got, c.want, endpoint)
+		}
+	}
 }
 
 // A sidecar starts before the app, which waits until it is ready, and only the pod can reach it.
@@ -372,7 +398,7 @@ spec:
 		hardened(t, "shop", c)
 		names = append(names, fmt.Sprint(c["name"]))
 	}
-	if !slices.Equal(names, []string{"git-sync", "git-sync-first", "sidenote"}) {
+	if !slices.Equal(names, []string{"git-sync-first", "git-sync", "sidenote"}) {
 		t.Errorf("containers %v", names)
 	}
 	checks(t, all, "shop", pod)

@@ -44,7 +44,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{/* What is wrong with the values beyond what their schema knows. */}}
+{{/* "true" if port 9464 has TLS. */}}
+{{- define "sidenote.telemetryTLS" -}}
+{{- if or .Values.probes.tls (dig "telemetry" "tls" "" .Values.config) }}true{{ end }}
+{{- end }}
+
 {{- define "sidenote.refuse" -}}
+{{- if dig "telemetry" "tls" "client_ca" "" .Values.config }}{{ fail "config.telemetry.tls.client_ca: the kubelet, which asks whether a pod is ready, has no certificate" }}{{ end }}
 {{- if not (or .Values.config .Values.existingConfigMap) }}{{ fail "config: is missing; at least {upstream: https://api.openai.com/v1}" }}{{ end }}
 {{- if and .Values.config .Values.existingConfigMap }}{{ fail "config, existingConfigMap: only one of them" }}{{ end }}
 {{- if and .Values.existingConfigMap (include "sidenote.hasTenants" .) }}{{ fail "tenants: existingConfigMap must include /etc/sidenote/tenants/*.yaml by itself; set config instead" }}{{ end }}

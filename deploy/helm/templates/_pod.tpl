@@ -15,7 +15,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
 {{- define "sidenote.probe" -}}
-httpGet: {path: {{ .path }}, port: telemetry{{ if dig "telemetry" "tls" "" .root.Values.config }}, scheme: HTTPS{{ end }}}
+httpGet: {path: {{ .path }}, port: telemetry{{ if include "sidenote.telemetryTLS" .root }}, scheme: HTTPS{{ end }}}
 timeoutSeconds: {{ .root.Values.probes.timeoutSeconds }}
 {{- end }}
 
@@ -117,7 +117,8 @@ volumeMounts:
 {{/* git-sync: once before the rest, so that the first index is whole, and then beside it. */}}
 {{- define "sidenote.gitSync" -}}
 {{- $values := .root.Values }}
-{{- range $name, $once := dict "git-sync-first" true "git-sync" false }}
+{{- range $name := list "git-sync-first" "git-sync" }}
+{{- $once := eq $name "git-sync-first" }}
 - name: {{ $name }}
   image: {{ $values.gitSync.image }}
   {{- if not $once }}
