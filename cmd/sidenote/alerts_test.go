@@ -353,7 +353,7 @@ var plants = map[string]func(t *testing.T) planted{
 // a process is down once all scrapes of ten seconds have failed.
 func hurried(rules string) string {
 	rules = strings.NewReplacer("up == 0 and", "max_over_time(up[10s]) == 0 and", "sidenote_build_info[1h]", "sidenote_build_info[1m]", "[5m]", "[10s]", "[10m]", "[2m]", "offset 10m", "offset 2m", "[1h]", "[10s]", "[1d]", "[2m]",
-		"offset 1d", "offset 20s", "86400", "5", "_bucket[5m]))) > 1", "_bucket[10s]))) > 4").Replace(rules)
+		"offset 1d", "offset 20s", "86400", "5", "_seconds[5m])))) > 1", "_seconds[10s])))) > 4").Replace(rules)
 	return regexp.MustCompile(`for: \d+m`).ReplaceAllString(rules, "for: 2s")
 }
 
