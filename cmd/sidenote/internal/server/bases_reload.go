@@ -103,6 +103,7 @@ func (w *watches) keep(ctx context.Context, indexers map[string]*indexer) {
 		one, end := context.WithCancel(ctx)
 		w.ends[x] = end
 		w.start(one, func(ctx context.Context) error {
+			defer x.endRequests(ctx)()
 			if x.status().runs == 0 && !x.waitsForFetch() {
 				if err := w.first(ctx, x); err != nil {
 					return err

@@ -192,6 +192,7 @@ func (b *Bases) writeEngines(ctx context.Context) {
 		all.Go(func() {
 			defer panics.Recover(b.monitor.Panicked, nil) // after a panic the base stays as it is
 			defer x.giveBack(ctx)
+			defer x.endRequests(ctx)()
 			if !x.waitsForFetch() {
 				if done := x.read(ctx, x.library.Sync); ctx.Err() == nil {
 					x.tell(done, false)

@@ -33,6 +33,8 @@ type indexer struct {
 	queued   bool       // a requested run has not begun
 	accept   bool       // the requested run accepts deletions, see Folder.AcceptDeletions
 	counting bool       // a run has begun that will be counted
+	stopped  bool       // no requested run begins any more
+	cancel   func()     // ends the requested run
 	indexing
 }
 
@@ -133,7 +135,7 @@ func (x *indexer) ask(acceptDeletions bool) (run int) {
 	if !x.queued {
 		x.queued = true
 		x.tasks.Start(func(ctx context.Context) {
-			if done := x.runRequested(ctx); ctx.Err() == nil {
+			if done, whole := x.runRequested(ctx); whole {
 				x.tell(done, false)
 			}
 		})
@@ -141,13 +143,16 @@ func (x *indexer) ask(acceptDeletions bool) (run int) {
 	return run
 }
 
-// runRequested makes the requested run. Its error is that of the fetch if reading has none.
-func (x *indexer) runRequested(ctx context.Context) indexing {
+// runRequested makes the requested run, and reports whether nothing stopped it. Its error is that of
+// the fetch if reading has none.
+func (x *indexer) runRequested(ctx context.Context) (done indexing, whole bool) {
 	x.requested.Lock()
 	defer x.requested.Unlock()
-	f := x.begin()
-	if ctx.Err() != nil {
-		return x.status()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f, ok := x.begin(cancel)
+	if !ok || ctx.Err() != nil {
+		return done, false
 	}
 	sync := x.library.Sync
 	if x.fetcher != nil {
@@ -162,20 +167,39 @@ func (x *indexer) runRequested(ctx context.Context) indexing {
 	}
 	x.reading.Lock()
 	defer x.reading.Unlock()
-	return x.readFolder(ctx, f, sync, true)
+	done = x.readFolder(ctx, f, sync, true)
+	return done, ctx.Err() == nil
 }
 
 // begin begins the requested run once the folder is not being read, and returns the folder. Later
-// requests lead to another run.
-func (x *indexer) begin() folder.Folder {
+// requests lead to another run. ok is false if none begins any more.
+func (x *indexer) begin(cancel func()) (f folder.Folder, ok bool) {
 	x.reading.Lock()
 	defer x.reading.Unlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	f := x.folder
+	f = x.folder
 	f.AcceptDeletions = f.AcceptDeletions || x.accept
-	x.queued, x.accept, x.counting = false, false, true
-	return f
+	x.queued, x.accept = false, false
+	if !x.stopped {
+		x.counting, x.cancel = true, cancel
+	}
+	return f, !x.stopped
+}
+
+// endRequests makes requested runs end with ctx, so that nothing that stops waits for one. It returns
+// a function that undoes that.
+func (x *indexer) endRequests(ctx context.Context) (undo func() bool) {
+	x.mu.Lock()
+	x.stopped = false
+	x.mu.Unlock()
+	return context.AfterFunc(ctx, func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.stopped = true; x.cancel != nil {
+			x.cancel()
+		}
+	})
 }
 
 // retryEvery is the time after which a folder that could not be read is tried again.
@@ -184,12 +208,9 @@ const retryEvery = 10 * time.Second
 // watch reads the folder whenever something in it may have changed, until ctx ends. Changes during
 // a run lead to another run.
 func (x *indexer) watch(ctx context.Context) error {
-	watched := x.folder
-	if x.fetcher != nil {
-		var err error
-		if watched, err = x.fetcher.Folder(watched); err != nil {
-			return err
-		}
+	watched, err := x.opened(ctx)
+	if err != nil {
+		return err
 	}
 	walk := func(ctx context.Context, enter func(dir string)) uint64 { return x.library.Look(ctx, watched, enter) }
 	polling := func(why error) {
@@ -205,6 +226,25 @@ func (x *indexer) watch(ctx context.Context) error {
 		g.Go(func() error { x.fetcher.run(ctx, func() { wake(changed) }); return nil })
 	}
 	return g.Wait()
+}
+
+// opened returns the folder with the files; a mirror that cannot be opened is tried again until ctx ends.
+func (x *indexer) opened(ctx context.Context) (folder.Folder, error) {
+	if x.fetcher == nil {
+		return x.folder, nil
+	}
+	for failed := false; ; failed = true {
+		f, err := x.fetcher.Folder(x.folder)
+		if err == nil {
+			return f, nil
+		}
+		if !failed {
+			x.tell(x.read(ctx, x.library.Update), false) // with the same error
+		}
+		if err := Pause(ctx, retryEvery); err != nil {
+			return f, err
+		}
+	}
 }
 
 // wake signals a change unless a run is pending already.

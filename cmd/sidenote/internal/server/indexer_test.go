@@ -3,8 +3,12 @@ package server
 import (
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/report"
@@ -12,12 +16,18 @@ import (
 	"sidenote/retrieval/knowledge/remote"
 )
 
-// A fakeSource counts its fetches.
-type fakeSource struct{ fetches atomic.Int64 }
+// A fakeSource counts its fetches. While it hangs, they last until they are stopped.
+type fakeSource struct {
+	fetches atomic.Int64
+	hangs   bool
+}
 
-func (s *fakeSource) Fetch(context.Context, *remote.Mirror, func(remote.Progress)) (remote.Report, error) {
+func (s *fakeSource) Fetch(ctx context.Context, _ *remote.Mirror, _ func(remote.Progress)) (remote.Report, error) {
 	s.fetches.Add(1)
-	return remote.Report{}, nil
+	if s.hangs {
+		<-ctx.Done()
+	}
+	return remote.Report{}, ctx.Err()
 }
 
 func (s *fakeSource) String() string { return "fake" }
@@ -43,14 +53,67 @@ func (r *fakeReader) Update(ctx context.Context, f folder.Folder, progress func(
 
 func (*fakeReader) Look(context.Context, folder.Folder, func(string)) uint64 { return 0 }
 
+func requestedIndexer(t *testing.T, source remote.Source, reader syncer) *indexer {
+	monitor := Monitor{Metrics: report.NewMetrics(report.MetricNames{}), Log: func(slog.Level, string) {}}
+	fetcher := &Fetcher{id: "kb", source: config.RemoteSource{Source: source}, dir: filepath.Join(t.TempDir(), "mirror"), monitor: monitor}
+	return &indexer{folder: folder.Folder{ID: "kb"}, fetcher: fetcher, library: reader, tasks: NewTasks(t.Context(), monitor.Panicked), monitor: monitor}
+}
+
+// A process that stops waits for no requested run, and none begins any more.
+func TestRequestedRunsEndWithTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &fakeSource{hangs: true}
+		x := requestedIndexer(t, source, &fakeReader{})
+		ctx, stop := context.WithCancel(t.Context())
+		undo := x.endRequests(ctx)
+		x.ask(false)
+		synctest.Wait()
+		if source.fetches.Load() != 1 {
+			t.Fatal("it does not fetch")
+		}
+		x.ask(false)
+		stop()
+		x.tasks.running.Wait()
+		x.ask(false)
+		x.tasks.running.Wait()
+		if source.fetches.Load() != 1 || undo() {
+			t.Errorf("%d fetches", source.fetches.Load())
+		}
+	})
+}
+
+// A mirror that cannot be opened at the start is tried again.
+func TestMirrorIsOpenedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := requestedIndexer(t, new(fakeSource), &fakeReader{})
+		write(t, x.fetcher.dir, "a file in its place")
+		opened := make(chan folder.Folder, 1)
+		go func() {
+			f, err := x.opened(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			opened <- f
+		}()
+		synctest.Wait()
+		if err := x.status().problem(); !strings.Contains(err, x.fetcher.dir) {
+			t.Errorf("problem %q", err)
+		}
+		if err := os.Remove(x.fetcher.dir); err != nil {
+			t.Fatal(err)
+		}
+		if f := <-opened; !strings.HasPrefix(f.Path, x.fetcher.dir) {
+			t.Errorf("opened %q", f.Path)
+		}
+	})
+}
+
 // A request is answered by a fetch and a run that begin after it, whatever else reads the mirror, and
 // the counter of runs says when.
 func TestRequestedRunsFetchAfterTheRequest(t *testing.T) {
 	source, reader := new(fakeSource), &fakeReader{begun: make(chan struct{}), end: make(chan struct{})}
-	monitor := Monitor{Metrics: report.NewMetrics(report.MetricNames{}), Log: func(slog.Level, string) {}}
-	fetcher := &Fetcher{id: "kb", source: config.RemoteSource{Source: source}, dir: t.TempDir(), monitor: monitor}
-	tasks := NewTasks(t.Context(), monitor.Panicked)
-	x := &indexer{folder: folder.Folder{ID: "kb"}, fetcher: fetcher, library: reader, tasks: tasks, monitor: monitor}
+	x := requestedIndexer(t, source, reader)
+	fetcher, tasks := x.fetcher, x.tasks
 	ended := make(chan struct{})
 	follow := func() {
 		x.read(t.Context(), reader.Update)
