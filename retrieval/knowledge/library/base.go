@@ -90,7 +90,7 @@ func (b *base) update(ctx context.Context, force bool) error {
 		return err
 	}
 	for {
-		if segments, err = b.withVectors(ctx, segments); err != nil {
+		if segments, err = b.withVectors(ctx, segments, view); err != nil {
 			return err
 		}
 		err := b.show(ctx, segments, view, !whole)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"sidenote/retrieval"
@@ -161,12 +162,12 @@ func makeVectors(ctx context.Context, l *state, s index.Live, space retrieval.Sp
 	return s.MakeVectors(nameOf(space), kept)
 }
 
-// withVectors returns segments with their vectors. Those of a new segment are looked up in the
-// store once; after that IndexVectors does it.
-func (b *base) withVectors(ctx context.Context, segments index.Segments) (index.Segments, error) {
+// withVectors returns the segments of a view with their vectors. Those of a new segment are looked up
+// in the store once; after that IndexVectors does it. A writer may have written some since the view.
+func (b *base) withVectors(ctx context.Context, segments index.Segments, of view) (index.Segments, error) {
 	space, wanted := b.state.spaceOf(b.ID())
-	o := vectorOpener{base: b, space: space}
-	if wanted {
+	o := vectorOpener{base: b, space: space, view: of.View, files: of.Vectors}
+	if wanted && b.state.writes() {
 		var err error
 		if o.files, err = store.VectorFilesOf(b.state.currentStore()).Of(ctx, b.ID()); err != nil {
 			return nil, err
@@ -212,6 +213,7 @@ func LostVectors(l *Library, id string) int {
 type vectorOpener struct {
 	base  *base
 	space retrieval.Space
+	view  store.View
 	files map[string]store.VectorFile // by segment name
 }
 
@@ -223,7 +225,8 @@ func (o vectorOpener) of(ctx context.Context, l index.Live) (*index.Vectors, err
 		if err == nil {
 			return v, nil
 		}
-		if !errors.Is(err, dense.ErrVersion) { // after a change of the model this is every file
+		gone := errors.Is(err, fs.ErrNotExist) && !b.state.writes() && b.state.moved(ctx, o.view) // the next look finds others
+		if !gone && !errors.Is(err, dense.ErrVersion) {                                           // after a change of the model this is every file
 			b.report(file.Name, err)
 		}
 	}

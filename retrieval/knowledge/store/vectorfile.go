@@ -34,17 +34,25 @@ const (
 
 // Of returns the vector files of a base, by segment name.
 func (f VectorFiles) Of(ctx context.Context, base string) (map[string]VectorFile, error) {
-	list, err := query(ctx, f.s.readers, func(r *sql.Rows) (v VectorFile, err error) {
+	files, err := f.s.vectorFiles(ctx, f.s.readers, base)
+	return files, f.s.wrap("list vectors of knowledge "+base, err)
+}
+
+func (s *reads) vectorFiles(ctx context.Context, from queryer, base string) (map[string]VectorFile, error) {
+	list, err := query(ctx, from, func(r *sql.Rows) (v VectorFile, err error) {
 		var crc int64
 		err = r.Scan(&v.Segment, &v.Name, &v.Size, &crc)
-		v.Path, v.checksum = f.s.images.path(v.Name), uint32(crc)
+		v.Path, v.checksum = s.images.path(v.Name), uint32(crc)
 		return v, err
 	}, selectVectorFiles, base)
+	if len(list) == 0 {
+		return nil, err
+	}
 	files := make(map[string]VectorFile, len(list))
 	for _, v := range list {
 		files[v.Segment] = v
 	}
-	return files, f.s.wrap("list vectors of knowledge "+base, err)
+	return files, nil
 }
 
 // Put writes the vector file of a segment, replacing the existing one. The file is complete and on

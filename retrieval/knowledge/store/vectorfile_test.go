@@ -83,6 +83,9 @@ func TestVectorFilesOnDisk(t *testing.T) {
 	if left := files(t, filepath.Join(dir, "segments")); len(left) != 2 || left[v.Name] != "whole" || filepath.Dir(v.Path) != filepath.Join(dir, "segments") {
 		t.Errorf("%v, and %+v", left, v)
 	}
+	if view, err := follow(t, dir).View(t.Context(), "kb"); err != nil || len(view.Vectors) != 1 || view.Vectors[seg.Name].Name != v.Name {
+		t.Errorf("a view has %v, %v", view.Vectors, err)
+	}
 	tool(t, dir, "UPDATE segment_vectors SET crc = crc + 1")
 	if of, err = store.VectorFilesOf(s).Of(t.Context(), "kb"); err != nil {
 		t.Fatal(err)

@@ -19,10 +19,11 @@ const (
 // A View is the state of a base at one moment, with what is needed to search its segments.
 type View struct {
 	Base     Base
-	Segments []Segment // oldest first
-	Damaged  []string  // names of further segments whose lists of documents are damaged
-	Rows     []int64   // of the documents, ascending
-	Others   []Stamp   // of the documents read by none of the given readers, by row
+	Segments []Segment             // oldest first
+	Vectors  map[string]VectorFile // by segment name
+	Damaged  []string              // names of further segments whose lists of documents are damaged
+	Rows     []int64               // of the documents, ascending
+	Others   []Stamp               // of the documents read by none of the given readers, by row
 }
 
 // View returns the state of a base at one moment, or ErrNotFound.
@@ -30,6 +31,9 @@ func (s *reads) View(ctx context.Context, base string, readers ...Reader) (v Vie
 	err = s.readBase(ctx, "look at", base, func(tx *sql.Tx, b baseRow) (err error) {
 		v.Base = b.Base
 		if v.Segments, err = query(ctx, tx, s.scanSegment, selectSegment+"WHERE b.id = ? ORDER BY s.row", base); err != nil {
+			return err
+		}
+		if v.Vectors, err = s.vectorFiles(ctx, tx, base); err != nil {
 			return err
 		}
 		v.Rows, v.Others, err = s.documents(ctx, tx, &b, readers)
