@@ -514,7 +514,7 @@ mode: central
 config:
   upstream: https://api.openai.com/v1
   knowledge: {handbook: /documents/handbook}
-  policies: {default: {retrieval: {deadline: 10s}}}
+  policies: {default: {retrieval: {deadline: 30s}}}
   identity: {open: true}
 admin: {existingSecret: admin}
 state: {type: persistentVolumeClaim}
@@ -528,7 +528,7 @@ state: {type: persistentVolumeClaim}
 	all := installed(t, values)
 	writer := runsPod(t, all, pods(all)["StatefulSet x-sidenote-writer"], here)
 	follower := runsPod(t, all, pods(all)["Deployment x-sidenote-follower"], here)
-	edge := serve(t, "--config", edgeConfig(t, newRecorder(t).URL, follower.admin, dir+"/admin/read-token", "10s"))
+	edge := serve(t, "--config", edgeConfig(t, newRecorder(t).URL, follower.admin, dir+"/admin/read-token", "30s"))
 	answer := func() {
 		t.Helper()
 		for name, p := range map[string]*process{"follower": follower, "edge": edge} {

@@ -179,7 +179,9 @@ func TestBrokenUpload(t *testing.T) {
 				upstream <- err
 			})
 			config := o.config("")
-			config.ClientRead = 50 * time.Millisecond
+			if c.want == transport.ClientLate {
+				config.ClientRead = 50 * time.Millisecond
+			}
 			f := relaying(t, newUpstream(t, config))
 			client := dial(t, f.addr)
 			client.send(c.sent)
