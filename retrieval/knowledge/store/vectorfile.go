@@ -45,7 +45,7 @@ func (s *reads) vectorFiles(ctx context.Context, from queryer, base string) (map
 		v.Path, v.checksum = s.images.path(v.Name), uint32(crc)
 		return v, err
 	}, selectVectorFiles, base)
-	if len(list) == 0 {
+	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	files := make(map[string]VectorFile, len(list))
