@@ -18,27 +18,30 @@ import (
 const maxUser = 256
 
 // joinExperiment gives a chat the policy of its arm, if its policy has an experiment. Background calls,
-// and chats whose unit is not known, keep policy A and do not count.
+// and chats whose unit is not known, keep policy A and do not count. Chats for which the mode of either
+// policy is lowered do not count, whatever their arm.
 func (x *exchange) joinExperiment(req *chat.Request, asked *rewrite.Options) {
 	e, store := x.policy.Experiment, x.server.experiments
 	if e == nil || store == nil || e.Over(x.report.Time) {
 		return
 	}
-	for _, p := range []*tenant.Policy{x.policy, e.B} { // one whose mode is off knows no background calls
-		if p.Rewrite.Background(req, asked, x.headerValue) != "" {
+	_, switched := e.B.Limited(x.server.modes, x.report.Time)
+	counted := x.target.Route.Answers() && !req.OnlyWarms() && x.report.SwitchedFrom == "" && switched == ""
+	for _, p := range []*tenant.Policy{x.policy, e.B} { // both, so that the arms count the same chats
+		if p.Rewrite.Background(req, asked, x.headerValue) != "" { // never if the mode is off
 			return
 		}
+		counted = counted && (asked.Mode == nil || *asked.Mode >= p.Rewrite.Mode)
 	}
 	unit, ok := x.unitOf(e.Settings, req)
 	if !ok {
 		return
 	}
-	of := report.Experiment{Name: e.Name, Arm: string(e.Assign(x.policy.Tenant, unit)), Unit: uint64(unit)}
+	of := report.Experiment{Name: e.Name, Arm: string(e.Assign(x.policy.Tenant, unit)), Unit: uint64(unit), Counted: counted}
 	if of.Arm == string(experiment.B) {
 		x.recordAs = x.policy.Name
 		x.usePolicy(e.B)
 	}
-	of.Counted = x.target.Route.Answers() && !req.OnlyWarms() && x.report.SwitchedFrom == "" && (asked.Mode == nil || *asked.Mode >= x.policy.Rewrite.Mode)
 	if x.report.Experiment = of; of.Counted {
 		store.Begin(x.report.ID, x.policy.Tenant, of)
 	}

@@ -435,6 +435,48 @@ func TestLoweredRequestsDoNotCount(t *testing.T) {
 	}
 }
 
+// A request whose mode is lowered below that of only one policy counts in neither arm, so that both
+// arms count the same requests.
+func TestLoweringOneArmCountsInNeither(t *testing.T) {
+	const inject = "Sidenote-Mode: inject"
+	f := func(modeA, modeB rewrite.Mode, line string, limit *rewrite.Mode, want bool) {
+		t.Helper()
+		modes, err := tenant.NewSwitch(nil, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit != nil {
+			modes.Set(tenant.SwitchEntry{Mode: *limit, Since: time.Now()})
+		}
+		g := openExperiment(t, newUpstream(t, answerAny()), experiment.New("", nil), half(), func(c *proxy.Config) {
+			c.Tools, c.Timeouts, c.Switch = &proxy.RoundsKit{Box: newBox()}, proxy.DefaultTimeouts(), modes
+			a := c.Tenants.Unknown
+			for p, mode := range map[*tenant.Policy]rewrite.Mode{a: modeA, a.Experiment.B: modeB} {
+				p.Rewrite.Mode, p.Tools = mode, toolPolicy()
+			}
+		})
+		arms := map[string]int{}
+		for n := range 20 {
+			g.post(t, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"How long is leave in country %d?"}]}`, n), line)
+			r := g.reports.next(t).Experiment
+			if arms[r.Arm]++; r.Counted != want {
+				t.Fatalf("modes %s and %s, %s: arm %s counts: %t, want %t", modeA, modeB, line, r.Arm, r.Counted, want)
+			}
+		}
+		if arms["a"]*arms["b"] == 0 {
+			t.Fatalf("requests by arm: %v", arms)
+		}
+	}
+	const none = "Accept: */*"
+	limit := rewrite.Inject
+	f(rewrite.Inject, rewrite.Tools, none, nil, true)
+	f(rewrite.Inject, rewrite.Inject, inject, &limit, true)
+	f(rewrite.Inject, rewrite.Tools, inject, nil, false)
+	f(rewrite.Tools, rewrite.Inject, inject, nil, false)
+	f(rewrite.Inject, rewrite.Tools, none, &limit, false)
+	f(rewrite.Tools, rewrite.Inject, none, &limit, false)
+}
+
 // feedbackRequest returns a feedback request.
 func feedbackRequest(body string, lines ...string) string {
 	return strings.Replace(chatRequest(body, lines...), "/v1/chat/completions", "/v1/feedback", 1)
