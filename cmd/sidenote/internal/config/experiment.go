@@ -109,7 +109,7 @@ func (h *userHeader) UnmarshalText(text []byte) error {
 func (c checker) stronger(a, b Name) string {
 	p, q := c.Policies[a], c.Policies[b]
 	for _, base := range q.Knowledge {
-		if len(p.Knowledge) > 0 && !slices.Contains(p.Knowledge, base) {
+		if !slices.Contains(p.Knowledge, base) && (len(p.Knowledge) > 0 || c.leavesWithoutBase(a)) {
 			return fmt.Sprintf("knowledge has the base %q", base)
 		}
 	}
@@ -129,6 +129,17 @@ func (c checker) stronger(a, b Name) string {
 	}
 	own := c.upstreamOf(a)
 	return cmp.Or(otherHelper(own, p.Treatment, q.Treatment), strongerLimits(p.Spending, q.Spending), strongerTreatment(p.Treatment, q.Treatment), strongerOverrides(own, p.Overrides, q.Overrides))
+}
+
+// leavesWithoutBase reports whether a tenant has no base under a policy that lists none. Without tenants
+// such a policy has all bases, and tenants may list their own.
+func (c checker) leavesWithoutBase(policy Name) bool {
+	for _, t := range c.Tenants {
+		if t.policyName() == policy && len(t.Knowledge) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // otherHelper says if q sends texts to an upstream to which p does not, besides their own one.

@@ -73,6 +73,32 @@ func TestExperimentsThatWidenAreRefused(t *testing.T) {
 	}
 }
 
+// A policy that lists no base has none for a tenant without its own, and all without tenants.
+func TestExperimentsGiveNoBaseToTenantsWithoutOne(t *testing.T) {
+	text := strings.Replace(twoPolicies("name: x, policy: b, share: 50%", "mode: off", "mode: inject\n    knowledge: [hr]"), "    knowledge: [docs]\n", "", 1)
+	const want = `c.yaml:7:27: policies.a.experiment.policy: "b" is stronger than "a": knowledge has the base "hr"`
+	if _, err := loadText(text); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	own := strings.Replace(text, "policy: a, keys", "policy: a, knowledge: [docs], keys", 1)
+	if c, err := loadText(own); err != nil {
+		t.Error(err)
+	} else if of, _ := c.Tenant("t"); !slices.Equal(of.Experiment.B.Rewrite.Knowledge, []string{"docs"}) {
+		t.Errorf("a tenant with its own bases gets %v", of.Experiment.B.Rewrite.Knowledge)
+	}
+	var none []string
+	for line := range strings.Lines(strings.Replace(text, "  a:", "  default:", 1)) {
+		if !strings.HasPrefix(line, "tenants:") {
+			none = append(none, strings.Replace(line, "extends: a", "extends: default", 1))
+		}
+	}
+	if c, err := loadText(strings.Join(none, "")); err != nil {
+		t.Error(err)
+	} else if of, _ := c.Tenant("default"); !slices.Equal(of.Experiment.B.Rewrite.Knowledge, []string{"hr"}) {
+		t.Errorf("without tenants policy b has %v", of.Experiment.B.Rewrite.Knowledge)
+	}
+}
+
 // Policy B is resolved for the tenant, with the tenant's access and spending, and policy A hashes as
 // without the experiment. Policies that extend A have no experiment.
 func TestExperimentResolvesPolicyBForTheTenant(t *testing.T) {
