@@ -100,8 +100,8 @@ type Document struct {
 type Finding struct {
 	Nearest []Document // the best chunk of each document, best first, at most MaxNearest; empty if no document has a term of it
 	Sources int        // that a request would get
-	// Unsearched says that nobody can search as the request did: its tenant or policy is gone, or what it
-	// may see depends on its caller's token.
+	// Unsearched says that nobody can search as the request did: its tenant, its policy or the bases that
+	// it chose are gone, or what it may see depends on its caller's token.
 	Unsearched bool
 }
 
@@ -194,10 +194,11 @@ type collection struct {
 // add counts a record, and keeps it if it is a gap.
 func (c *collection) add(r *record.Record) {
 	c.report.Records++
-	if !Searched(r) || strings.TrimSpace(r.Question) == "" {
+	text, earlier := r.SearchText()
+	if !Searched(r) || strings.TrimSpace(text) == "" {
 		return
 	}
-	terms := termsOf(r.Question, r.Earlier)
+	terms := termsOf(text, earlier)
 	if smallTalk(terms) {
 		return
 	}
@@ -229,7 +230,7 @@ func (c *collection) group(ctx context.Context, find Finder) error {
 	c.cut()
 	same := map[string]*gap{}
 	for i, r := range c.held {
-		terms := c.known.vector(termsOf(r.Question, r.Earlier))
+		terms := c.known.vector(termsOf(r.SearchText()))
 		key := terms.key()
 		g := same[key]
 		if g == nil || key == "" {
@@ -294,7 +295,8 @@ func (c *collection) groupOf(members []int, vectors []termVector) Group {
 	for n, i := range members {
 		one := c.gaps[i]
 		if n == 0 {
-			g.Question, g.Unsearched = one.of[len(one.of)-1].Question, one.found.Unsearched
+			g.Question, _ = one.of[len(one.of)-1].SearchText()
+			g.Unsearched = one.found.Unsearched
 			if len(one.found.Nearest) > 0 {
 				g.Nearest = &one.found.Nearest[0]
 			}
@@ -325,6 +327,7 @@ func (g *Group) add(one *gap) {
 		if r.Time.After(g.Last) {
 			g.Last = r.Time
 		}
-		g.Questions = append(g.Questions, Question{r.ID, r.Time, r.Tenant, r.Policy, kind, r.Question, r.Earlier, answered})
+		text, earlier := r.SearchText()
+		g.Questions = append(g.Questions, Question{r.ID, r.Time, r.Tenant, r.Policy, kind, text, earlier, answered})
 	}
 }

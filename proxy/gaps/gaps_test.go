@@ -106,6 +106,25 @@ func TestReportOfGaps(t *testing.T) {
 	}
 }
 
+// Questions are grouped and listed by the text that was searched for, which may be the request's own.
+func TestGapsOfRequestsWithTheirOwnQuery(t *testing.T) {
+	own := func(query string) record.Record {
+		return record.Record{Reason: "no-match", Earlier: []string{"Where do I park?"}, Asked: &record.Asked{Query: query}}
+	}
+	n := 0
+	report, err := gaps.Find(t.Context(), recordtest.List{
+		asked(1, "Thanks, that helped!", own("bike lease")),
+		asked(2, "", own("Lease a bike")),
+		asked(3, "How do I lease a bike?", own("Thanks, that helped!")),
+	}, record.Query{}, finder{asked: &n})
+	if err != nil || report.Searched != 2 || n != 1 || len(report.Groups) != 1 {
+		t.Fatalf("%+v after %d searches, %v", report, n, err)
+	}
+	if g := report.Groups[0]; g.Question != "Lease a bike" || len(g.Questions) != 2 || g.Questions[1].Text != "bike lease" || g.Questions[1].Earlier != nil {
+		t.Errorf("got %+v", g)
+	}
+}
+
 // An error of a search, and the end of the context, end a report; that nothing is near does not.
 func TestReportOfGapsEnds(t *testing.T) {
 	n := 0

@@ -69,6 +69,15 @@ type Asked struct {
 	Filters       json.RawMessage `json:"filters,omitempty"`
 }
 
+// SearchText returns the text that was searched for and the earlier messages to which it may refer. A
+// request's own query refers to none.
+func (r *Record) SearchText() (text string, earlier []string) {
+	if r.Asked != nil && r.Asked.Query != "" {
+		return r.Asked.Query, nil
+	}
+	return r.Question, r.Earlier
+}
+
 // A Base is a knowledge base in the state that was searched.
 type Base struct {
 	ID         string `json:"id"`

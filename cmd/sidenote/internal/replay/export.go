@@ -65,18 +65,15 @@ func Candidates(ctx context.Context, from record.Store, q record.Query, progress
 	return list, e, nil
 }
 
-// add merges a record. What a request asked to search for counts, if it did.
+// add merges a record.
 func (e *Export) add(to map[string]*asked, rec *record.Record) {
-	question, given := rec.Question, false
-	if rec.Asked != nil && rec.Asked.Query != "" {
-		question, given = rec.Asked.Query, true
-	}
+	question, earlier := rec.SearchText()
 	key := normalised(question)
 	switch {
 	case key == "":
 		e.NoQuestion++
 		return
-	case !given && len(rec.Earlier) > 0 && followup.Depends(question):
+	case len(earlier) > 0 && followup.Depends(question):
 		e.FollowUps++
 		return
 	case !rec.Cites():

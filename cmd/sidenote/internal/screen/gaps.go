@@ -61,7 +61,7 @@ func nearest(g *gaps.Group) string {
 	d := g.Nearest
 	switch {
 	case g.Unsearched:
-		return "not searched again: its tenant or policy is gone, or it needs the caller's token"
+		return "not searched again: its tenant, policy or bases are gone, or it needs the caller's token"
 	case d == nil:
 		return "no document has a word of it"
 	}

@@ -88,7 +88,8 @@ func (f *gapFinder) Find(ctx context.Context, r *record.Record) (gaps.Finding, e
 	if policy == nil || policy.WithoutClaims() != nil {
 		return gaps.Finding{Unsearched: true}, nil
 	}
-	q := retrieval.Query{Tenant: r.Tenant, Filter: policy.Rewrite.Filter, Text: r.Question, Previous: retrieval.Turns(r.Earlier), Settings: policy.Rewrite.Search}
+	text, earlier := r.SearchText()
+	q := retrieval.Query{Tenant: r.Tenant, Filter: policy.Rewrite.Filter, Text: text, Previous: retrieval.Turns(earlier), Settings: policy.Rewrite.Search}
 	q.Settings.Deadline = gapDeadline
 	if len(r.Filter) > 0 {
 		recorded, err := filter.Parse(r.Filter)
@@ -97,8 +98,14 @@ func (f *gapFinder) Find(ctx context.Context, r *record.Record) (gaps.Finding, e
 		}
 		q.Filter = filter.AllOf(q.Filter, recorded)
 	}
+	chosen := r.Asked != nil && len(r.Asked.Knowledge) > 0
 	for _, id := range policy.Rewrite.Knowledge {
-		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
+		if !chosen || slices.Contains(r.Asked.Knowledge, id) {
+			q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
+		}
+	}
+	if chosen && q.Bases == nil {
+		return gaps.Finding{Unsearched: true}, nil
 	}
 	found, err := f.search.Retrieve(ctx, q)
 	if err != nil && ctx.Err() != nil {

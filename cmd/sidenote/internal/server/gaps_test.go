@@ -127,19 +127,20 @@ func missing(t *testing.T, all []eval.Document, questions map[string][]eval.Quer
 	}
 }
 
-// A question is searched for as its request was, with the filters of today and of then, and not at all
-// if nobody can do that.
+// A question is searched for as its request was, by its own query and in the bases that it chose, with
+// the filters of today and of then, and not at all if nobody can do that.
 func TestGapsAreSearchedAsTheyWereAsked(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"docs/open.md": "---\naudience: public\n---\n# Bikes\n\nRent a bike in the portal.\n", "docs/shut.md": "---\naudience: board\n---\n# Bonus\n\nThe board gets a bonus in May.\n",
+		"menu/lunch.md": "# Lunch\n\nLunch is served at noon.\n",
 		"c.yaml": `
 upstream: https://u.test
 state: ":memory:"
-knowledge: {docs: {path: docs, attributes_from: {front_matter: [audience]}}}
+knowledge: {docs: {path: docs, attributes_from: {front_matter: [audience]}}, menu: menu}
 identity: {jwt: {idp: {issuer: https://i.test, audience: a, jwks_file: jwks}}}
 tenants:
-  acme: {knowledge: [docs], keys: ["` + strings.Repeat("0", 64) + `"]}
+  acme: {knowledge: [docs, menu], keys: ["` + strings.Repeat("0", 64) + `"]}
   claims: {knowledge: [docs], jwt: {idp: {org: x}}, filters: [{type: eq, key: audience, value: "${claims.audience}"}]}
 `, "jwks": `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, // of RFC 8037
 	} {
@@ -159,7 +160,7 @@ tenants:
 	if err := e.Bases.Index(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	e.Bases.AwaitFloor(t.Context(), []string{"docs"})
+	e.Bases.AwaitFloor(t.Context(), []string{"docs", "menu"})
 	find := func(r record.Record) gaps.Finding {
 		t.Helper()
 		r.Question, r.Policy = "Who gets a bonus in May?", "default"
@@ -175,7 +176,14 @@ tenants:
 	if f := find(record.Record{Tenant: "acme", Filter: json.RawMessage(`{"type":"eq","key":"audience","value":"public"}`)}); f.Unsearched || len(f.Nearest) > 0 && f.Nearest[0].ID == "shut.md" {
 		t.Errorf("beyond its filter: %+v", f)
 	}
+	if f := find(record.Record{Tenant: "acme", Asked: &record.Asked{Knowledge: []string{"menu", "gone"}}}); f.Unsearched || len(f.Nearest) > 0 {
+		t.Errorf("beyond the base that it chose: %+v", f)
+	}
+	if f := find(record.Record{Tenant: "acme", Earlier: []string{"And the bikes?"}, Asked: &record.Asked{Query: "lunch"}}); len(f.Nearest) != 1 || f.Nearest[0].ID != "lunch.md" {
+		t.Errorf("by its own query: %+v", f)
+	}
 	for name, r := range map[string]record.Record{
+		"gone base":   {Tenant: "acme", Asked: &record.Asked{Knowledge: []string{"gone"}}},
 		"gone tenant": {Tenant: "gone"}, "claims": {Tenant: "claims"}, "claims then": {Tenant: "acme", Filter: json.RawMessage(`{"type":"eq","key":"audience","value":"${claims.audience}"}`)},
 	} {
 		if f := find(r); !f.Unsearched || f.Nearest != nil {
