@@ -41,7 +41,7 @@ type Draft struct {
 	received int    // bytes of the body as received
 	whole    bool   // body is as received
 
-	question string   // if body does not tell it
+	question string   // if body does not tell it, shortened
 	earlier  []string // likewise, last message first
 
 	answer Answer // whose citations are counted in the background; zero for none
@@ -66,19 +66,21 @@ func (d *Draft) Ask(received []byte, req *chat.Request, asked *rewrite.Options) 
 		d.body = append(d.body[:0], received...)
 	}
 	if !fits || len(req.Body) != len(received) || &req.Body[0] != &received[0] {
-		d.question, d.earlier = texts(req)
+		last := 0
+		d.question, last = req.Question()
+		d.earlier = earlierTexts(req, last, followup.MaxBytes)
 	}
 }
 
-// texts returns the question and the user's messages before it, last first.
-func texts(req *chat.Request) (question string, earlier []string) {
-	question, last := req.Question()
-	for text := range req.Earlier(max(last, 0), followup.MaxBytes, nil) {
+// earlierTexts returns the user's messages before the last one, last first, of each at most so many
+// bytes.
+func earlierTexts(req *chat.Request, last, most int) (earlier []string) {
+	for text := range req.Earlier(max(last, 0), most, nil) {
 		if earlier = append(earlier, text); len(earlier) == maxEarlier {
 			break
 		}
 	}
-	return question, earlier
+	return earlier
 }
 
 // An Answer is the answer of an upstream, as received.
@@ -163,7 +165,7 @@ func reused(buffer []byte) []byte {
 
 // record returns the record of the draft. parser is only used meanwhile.
 func (d *Draft) record(parser *chat.Parser, s *Settings) *Record {
-	d.read(parser)
+	question, earlier := d.read(parser, &s.Redact)
 	r := &d.report
 	of := &Record{
 		ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, Hash: r.PolicyHash, API: r.API(), Row: r.Model(), Mode: r.Mode, Stream: r.Stream,
@@ -179,7 +181,7 @@ func (d *Draft) record(parser *chat.Parser, s *Settings) *Record {
 		of.Bases = append(of.Bases, Base{b.Knowledge, b.Generation})
 	}
 	of.Degraded = degraded(r)
-	d.addTexts(of, s)
+	d.addTexts(of, s, question, earlier)
 	d.addSources(of, s)
 	return of
 }
@@ -204,35 +206,45 @@ func degraded(r *report.Report) string {
 	return string(found.Degraded)
 }
 
-// read reads the texts of the request, if Ask did not, and the citations of its answer.
-func (d *Draft) read(parser *chat.Parser) {
+// read returns the redacted question and the messages before it, last first, and counts the
+// citations of the answer.
+func (d *Draft) read(parser *chat.Parser, redact *Redactor) (question string, earlier []string) {
+	question = redact.shortened(d.question, chat.MaxQuery)
+	for _, text := range d.earlier {
+		earlier = append(earlier, redact.shortened(text, followup.MaxBytes))
+	}
 	if !d.whole {
-		return
+		return question, earlier
 	}
 	defer parser.Reset()
 	req, err := parser.Parse(d.api, d.body)
 	if err != nil {
-		return
+		return question, earlier
 	}
-	if d.question == "" && d.earlier == nil {
-		d.question, d.earlier = texts(req)
+	if question == "" && earlier == nil { // shortened afterwards, as a part of a secret may not be recognized
+		whole, last := req.WholeQuestion()
+		question = chat.ClipQuestion(redact.Text(whole))
+		for _, text := range earlierTexts(req, last, len(req.Body)) {
+			earlier = append(earlier, followup.Clip(redact.Text(text)))
+		}
 	}
 	d.count(req)
+	return question, earlier
 }
 
-// addTexts adds the redacted texts of the request.
-func (d *Draft) addTexts(of *Record, s *Settings) {
-	question, earlier := d.question, d.earlier
-	held := d.asked.Earlier
+// addTexts adds the texts of the request, of which the question and the messages before it, last
+// first, are redacted already.
+func (d *Draft) addTexts(of *Record, s *Settings, question string, earlier []string) {
+	var held []string
+	for _, text := range d.asked.Earlier {
+		held = append(held, s.Redact.shortened(text, followup.MaxBytes))
+	}
 	if question == "" && len(held) > 0 { // a round of a tool loop whose question the upstream holds
 		question, held = held[0], held[1:]
 	}
-	earlier = append(slices.Clip(earlier), held...)
-	earlier = earlier[:min(len(earlier), maxEarlier)]
-	of.Model, of.Question = s.Redact.name(short(d.model)), s.Redact.Text(question)
-	for _, text := range slices.Backward(earlier) {
-		of.Earlier = append(of.Earlier, s.Redact.Text(text))
-	}
+	earlier = append(earlier, held...)
+	of.Model, of.Question, of.Earlier = short(s.Redact.name(d.model)), question, earlier[:min(len(earlier), maxEarlier)]
+	slices.Reverse(of.Earlier)
 	if f := d.report.Rewrite.Ledger.Filter; f != nil {
 		of.Filter = s.Redact.filter([]byte(f.String()))
 	}
@@ -253,12 +265,12 @@ func (d *Draft) askedFor(s *Settings) *Asked {
 	if o.Mode == nil && o.Knowledge == nil && o.ContextTokens == nil && o.Query == "" && o.Filter == nil {
 		return nil
 	}
-	a := &Asked{Query: s.Redact.Text(o.Query)}
+	a := &Asked{Query: s.Redact.shortened(o.Query, chat.MaxQuery)} // it may be that of chunks
 	if o.Mode != nil {
 		a.Mode = o.Mode.String()
 	}
 	for _, id := range o.Knowledge { // it may name bases that do not exist
-		a.Knowledge = append(a.Knowledge, s.Redact.name(short(id)))
+		a.Knowledge = append(a.Knowledge, short(s.Redact.name(id)))
 	}
 	if o.ContextTokens != nil {
 		a.ContextTokens = *o.ContextTokens

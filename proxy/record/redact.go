@@ -47,6 +47,24 @@ func (r *Redactor) Text(text string) string {
 	return r.plain(text)
 }
 
+// shortened is Text for a text that may have been shortened to its two ends, with most bytes in total. A
+// part of a secret may not be recognized, so that of such a text only the beginning stays, without the
+// last word and a number before it.
+func (r *Redactor) shortened(text string, most int) string {
+	if len(text) < most-2*utf8.UTFMax || len(text) > most+len("\n") {
+		return r.Text(text)
+	}
+	head := text[:most/2-utf8.UTFMax]
+	head = head[:max(strings.LastIndexFunc(head, endsWord), 0)]
+	head = strings.TrimRightFunc(head, func(c rune) bool { return unicode.IsDigit(c) || separates(c) })
+	return r.Text(head) + " " + aRedacted
+}
+
+// endsWord reports whether c is in no address, key or word.
+func endsWord(c rune) bool {
+	return unicode.IsSpace(c) || c >= utf8.RuneSelf && c != '＠' && unicode.IsPunct(c)
+}
+
 // escape matches what JSON may write for a character from space to tilde, also in strings in strings.
 // It is never changed.
 var escape = regexp.MustCompile(`\\+(?:u00[2-7][0-9A-Fa-f]|["/\\])`)

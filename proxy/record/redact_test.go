@@ -17,6 +17,7 @@ import (
 	"sidenote/cache"
 	"sidenote/proxy/record"
 	"sidenote/retrieval/filter"
+	"sidenote/retrieval/followup"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 )
@@ -184,6 +185,63 @@ func TestCanaryIsNowhere(t *testing.T) {
 				if strings.Contains(text, needle) || strings.Contains(text, encoded[4:len(encoded)-4]) {
 					t.Errorf("%s: %q is in %q", where, needle, text)
 				}
+			}
+		}
+	}
+}
+
+// Of secrets at any place of a text that is too long, nothing is recorded: whether the body is recorded, is
+// too large to be copied, or the upstream holds the text.
+func TestSecretsAtTheEndsOfLongTexts(t *testing.T) {
+	secrets := []string{`Bearer canary0123456789`, `sk-canary0123456789`, `"password" : "canary01 canary02 canary03"`, `canary@canary.test`, `4930 90182 0551`, `DE89 3704 0044 0532 0130 00`}
+	needles := regexp.MustCompile(`canary|\.test|493|018|055|3704|0044|0130`)
+	dir, s := t.TempDir(), everything(t)
+	s.Redact = *all()
+	r := newRecorder(t, dir, nil, map[string]record.Settings{"p": s})
+	n := 0
+	ask := func(content string, padding int, held ...string) {
+		t.Helper()
+		quoted, _ := json.Marshal(content)
+		body := fmt.Appendf(nil, `{"x":%q,"model":"m","messages":[{"role":"user","content":%s},{"role":"user","content":%s}]}`, strings.Repeat("x", padding), quoted, quoted)
+		req, err := chat.Completions.Parse(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		id := fmt.Sprintf("%06d", n)
+		d := r.Begin("p", "t", id)
+		d.Ask(body, req, &rewrite.Options{Query: chat.ClipQuestion(content), Earlier: held})
+		d.Finish(reported("p", "t", id, time.Now()))
+		if n%50 == 0 { // so that none is dropped
+			r.counted(n)
+		}
+	}
+	for _, secret := range secrets {
+		for _, size := range []int{followup.MaxBytes, chat.MaxQuery} {
+			for shift := -2; shift <= len(secret)+2; shift += size / followup.MaxBytes {
+				// The first cut is after shift bytes of the first secret, the other one likewise.
+				words := strings.Repeat("good words ", size/16)
+				text := words[:size/2-shift-1] + " " + secret + " " + words[:100] + " " + secret + " " + words[:size/2-len(secret)+shift-1]
+				ask(text, 0)
+				ask("?", 0, followup.Clip(text))
+				if shift%4 == 0 {
+					ask(text, 256<<10)
+				}
+			}
+		}
+	}
+	r.end(t)
+	list, _ := read(t, dir, map[string]*cache.Keys{"p": s.Keys}, record.Query{})
+	if len(list) != n {
+		t.Errorf("%d records of %d", len(list), n)
+	}
+	for _, of := range list {
+		for _, text := range append(of.Earlier, of.Question, of.Asked.Query) {
+			if at := needles.FindStringIndex(text); at != nil {
+				t.Fatalf("%s: %q", of.ID, text[max(0, at[0]-20):min(len(text), at[1]+20)])
+			}
+			if len(text) > 1 && !strings.HasPrefix(text, "good words ") {
+				t.Fatalf("%s: %q", of.ID, text)
 			}
 		}
 	}

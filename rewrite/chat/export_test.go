@@ -28,7 +28,7 @@ func (r *Request) Outline() (lines []string) {
 
 // Clipped returns the first message's text as used for searching, and whole, all of it.
 func (r *Request) Clipped() (text, whole string) {
-	return r.clipped(&r.kept[0], maxQuery), clip(r.text(&r.kept[0]), maxQuery)
+	return r.clipped(&r.kept[0], MaxQuery), clip(r.text(&r.kept[0]), MaxQuery)
 }
 
 // Everything returns all fields of a request.

@@ -396,4 +396,4 @@ func wholeNumber(raw []byte) int {
 }
 
 // ClipQuestion shortens a text as Question does.
-func ClipQuestion(text string) string { return clip(text, maxQuery) }
+func ClipQuestion(text string) string { return clip(text, MaxQuery) }

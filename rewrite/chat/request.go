@@ -459,9 +459,9 @@ func (r *Request) ValidOutsideMessages() bool {
 	return utf8.Valid(r.Body[at:])
 }
 
-// maxQuery is the longest question to search with, in bytes. Of a longer one, the first and last
-// maxQuery/2 bytes are used, because questions tend to be at the ends of long texts.
-const maxQuery = 8 << 10
+// MaxQuery is the longest question to search with, in bytes. Of a longer one, the first and last
+// MaxQuery/2 bytes are used, because questions tend to be at the ends of long texts.
+const MaxQuery = 8 << 10
 
 // reminder begins a text block that Claude Code adds to what its user says.
 const reminder = "<system-reminder>"
@@ -470,7 +470,15 @@ const reminder = "<system-reminder>"
 // Later tool messages do not matter, so each round of a tool loop searches for the same.
 func (r *Request) Question() (text string, last int) {
 	if last = r.lastUser(len(r.kept)); last >= 0 {
-		text = r.clipped(&r.kept[last], maxQuery)
+		text = r.clipped(&r.kept[last], MaxQuery)
+	}
+	return text, last
+}
+
+// WholeQuestion is Question without any shortening.
+func (r *Request) WholeQuestion() (text string, last int) {
+	if last = r.lastUser(len(r.kept)); last >= 0 {
+		text = strings.TrimSpace(r.text(&r.kept[last]))
 	}
 	return text, last
 }
