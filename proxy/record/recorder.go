@@ -487,7 +487,7 @@ func (t *target) write(list []item) {
 	written, err := t.writeTo(s, list, now)
 	t.of.count(t.policy, Written, written)
 	if errors.Is(err, syscall.ENOSPC) {
-		err = errors.Join(err, t.giveRoom(now))
+		err = errors.Join(err, t.giveRoom(s, now))
 	}
 	if err != nil {
 		t.of.count(t.policy, Failed, requests-written)
@@ -498,10 +498,10 @@ func (t *target) write(list []item) {
 }
 
 // giveRoom is that of the ring.
-func (t *target) giveRoom(now time.Time) error {
+func (t *target) giveRoom(s *Settings, now time.Time) error {
 	t.ring.mu.Lock()
 	defer t.ring.mu.Unlock()
-	return t.ring.giveRoom(now)
+	return t.ring.giveRoom(s.bounds(), now)
 }
 
 // writeTo returns how many requests were written. A record that is too large is left out, and is no

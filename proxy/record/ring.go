@@ -92,12 +92,13 @@ func (r *ring) limit(b bounds, now time.Time) int64 {
 }
 
 // giveRoom deletes half of the ring when the disk is full, once a minute, as what requests wait for, such
-// as the counts of their limits, is on it, too.
-func (r *ring) giveRoom(now time.Time) error {
+// as the counts of their limits, is on it, too. The size of a segment stays, as less has no room for the
+// next records.
+func (r *ring) giveRoom(b bounds, now time.Time) error {
 	if now.Sub(r.full) < checkEvery {
 		return nil
 	}
-	r.full, r.room = now, r.size/2
+	r.full, r.room = now, max(r.size/2, b.segment())
 	return r.shrink(r.room)
 }
 

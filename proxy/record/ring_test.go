@@ -302,6 +302,44 @@ func TestRingLeavesRoomOnAFullDisk(t *testing.T) {
 	})
 }
 
+// When other files fill the disk, for a moment or for long, a small ring keeps its records and those that
+// are written afterwards.
+func TestSmallRingOnAFullDisk(t *testing.T) {
+	for _, before := range []int{0, 3} {
+		for _, lasts := range []time.Duration{time.Second, 20 * time.Minute} {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				var full atomic.Bool
+				files := record.Each{FileSystem: record.Disk{}, Do: func(op, path string) error {
+					if op == "write" && full.Load() {
+						return &fs.PathError{Op: op, Path: path, Err: syscall.ENOSPC}
+					}
+					return nil
+				}}
+				r := newRecorder(t, dir, files, map[string]record.Settings{"p": everything(t)})
+				for i := range before {
+					r.records(t, "p", "t", fmt.Sprint("before ", i), "?")
+				}
+				time.Sleep(time.Minute)
+				full.Store(true)
+				for began := time.Now(); time.Since(began) < lasts; time.Sleep(5 * time.Second) {
+					r.records(t, "p", "t", "lost", "?")
+				}
+				full.Store(false)
+				for i := range 20 {
+					r.records(t, "p", "t", fmt.Sprint(i), "?")
+					time.Sleep(5 * time.Second)
+				}
+				r.end(t)
+			})
+			list, _ := read(t, dir, map[string]*cache.Keys{"p": keysOf(t, "one")}, record.Query{})
+			if len(list) != before+20 {
+				t.Errorf("%d records before, full for %s: %q are left", before, lasts, ids(list))
+			}
+		}
+	}
+}
+
 // While the disk hangs, requests are not delayed: what does not fit into the queue is dropped and
 // counted, and this is said once.
 func TestSlowDisk(t *testing.T) {
