@@ -399,7 +399,7 @@ func (t *target) maintain(now time.Time) (time.Duration, error) {
 	if err != nil || len(t.ring.segments) == 0 {
 		return 0, err
 	}
-	return max(t.ring.segments[0].expiry(b).Sub(now), time.Millisecond), nil
+	return max(t.ring.nextExpiry(b).Sub(now), time.Millisecond), nil
 }
 
 // open opens the ring and reads for which requests of earlier processes feedback is taken. The caller

@@ -285,24 +285,37 @@ func (r *ring) endSegment() error {
 // shrink deletes the oldest segments until the others have at most size bytes.
 func (r *ring) shrink(size int64) error {
 	for r.size > size && len(r.segments) > 0 {
-		if err := r.deleteOldest(); err != nil {
+		if err := r.delete(0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// expire deletes the segments whose records are too old.
+// expire deletes the segments whose records are too old. One that was begun while the clock was ahead is
+// at least as old as the next one.
 func (r *ring) expire(b bounds, now time.Time) error {
-	for len(r.segments) > 0 {
-		if now.Before(r.segments[0].expiry(b)) {
-			return nil
+	old := false // the next one
+	for i := len(r.segments) - 1; i >= 0; i-- {
+		s := &r.segments[i]
+		if old = !now.Before(s.expiry(b)) || old && now.Before(s.begun); !old {
+			continue
 		}
-		if err := r.deleteOldest(); err != nil {
+		if err := r.delete(i); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// nextExpiry returns when the first segment is to be deleted, zero if there is none.
+func (r *ring) nextExpiry(b bounds) (next time.Time) {
+	for i := range r.segments {
+		if at := r.segments[i].expiry(b); i == 0 || at.Before(next) {
+			next = at
+		}
+	}
+	return next
 }
 
 // expiry returns when a segment is to be deleted: as its head says or, if that is earlier, as keep
@@ -314,19 +327,19 @@ func (s *segment) expiry(b bounds) time.Time {
 	return s.expires
 }
 
-// deleteOldest deletes the first segment. What is pending for it is written before, so that it counts
-// as deleted rather than lost.
-func (r *ring) deleteOldest() error {
-	if len(r.segments) == 1 && r.out != nil {
+// delete deletes the i-th segment. What is pending for it is written before, so that it counts as deleted
+// rather than lost.
+func (r *ring) delete(i int) error {
+	if i == len(r.segments)-1 && r.out != nil {
 		if err := errors.Join(r.flush(), r.endSegment()); err != nil {
 			return err
 		}
 	}
-	if err := r.files.Remove(r.path(r.segments[0].number)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := r.files.Remove(r.path(r.segments[i].number)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	r.size -= r.segments[0].size
-	r.segments = slices.Delete(r.segments, 0, 1)
+	r.size -= r.segments[i].size
+	r.segments = slices.Delete(r.segments, i, i+1)
 	return nil
 }
 

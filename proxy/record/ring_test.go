@@ -154,6 +154,66 @@ func TestRecordsExpire(t *testing.T) {
 	}
 }
 
+// Records that may be kept for longer, or that were written while the clock was ahead, do not keep later
+// ones from being deleted in time.
+func TestRecordsExpireInAnyOrder(t *testing.T) {
+	left := func(t *testing.T, dir string, want ...string) {
+		t.Helper()
+		var got []string
+		if len(segments(t, dir, "p")) > 0 {
+			list, _ := read(t, dir, map[string]*cache.Keys{"p": keysOf(t, "one")}, record.Query{})
+			got = ids(list)
+		}
+		equal(t, "records", got, want)
+	}
+	t.Run("longer", func(t *testing.T) {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			s := everything(t)
+			r := newRecorder(t, dir, nil, map[string]record.Settings{"p": s})
+			r.records(t, "p", "t", "long", "?")
+			time.Sleep(time.Minute)
+			s.Keep = 6 * time.Hour
+			r.Configure(map[string]record.Settings{"p": s})
+			r.records(t, "p", "t", "short", "?")
+			time.Sleep(time.Minute)
+			r.Configure(nil)
+			time.Sleep(s.Keep - 2*time.Minute)
+			left(t, dir, "long", "short")
+			time.Sleep(2 * time.Minute)
+			left(t, dir, "long")
+			time.Sleep(18 * time.Hour)
+			left(t, dir)
+			r.end(t)
+		})
+	})
+	t.Run("clock ahead", func(t *testing.T) {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(365 * 24 * time.Hour)
+			r := newRecorder(t, dir, nil, map[string]record.Settings{"p": everything(t)})
+			r.records(t, "p", "t", "ahead", "?")
+			r.end(t)
+		})
+		synctest.Test(t, func(t *testing.T) {
+			s := everything(t)
+			r := newRecorder(t, dir, nil, map[string]record.Settings{"p": s})
+			time.Sleep(time.Minute)
+			left(t, dir, "ahead")
+			r.records(t, "p", "t", "1", "?")
+			time.Sleep(time.Hour)
+			r.records(t, "p", "t", "2", "?")
+			time.Sleep(s.Keep - time.Hour - time.Minute)
+			left(t, dir, "1", "2", "ahead") // by time
+			time.Sleep(2 * time.Minute)
+			left(t, dir, "2")
+			time.Sleep(time.Hour)
+			left(t, dir)
+			r.end(t)
+		})
+	})
+}
+
 // A segment spans a small part of keep, so that its other records are not deleted much too early.
 func TestSegmentsAreShort(t *testing.T) {
 	dir := t.TempDir()
