@@ -68,16 +68,18 @@ func (c *Conversations) Of(ctx context.Context, tenant string, t *Turn) (unit Ke
 	return unit, true
 }
 
-// find returns the unit of the first key that has one.
+// find returns the unit of the first key that has one, here or at other replicas. These are asked only for
+// the keys before the first one that is known here.
 func (c *Conversations) find(ctx context.Context, tenant string, keys []Key) (unit Key, ok bool) {
 	c.mu.Lock()
-	for _, key := range keys {
+	for i, key := range keys {
 		if unit, ok = c.units[key]; ok {
+			keys = keys[:i]
 			break
 		}
 	}
 	c.mu.Unlock()
-	if ok || c.Shared == nil {
+	if c.Shared == nil || len(keys) == 0 {
 		return unit, ok
 	}
 	ids := make([]string, 0, len(keys))
