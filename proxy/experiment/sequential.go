@@ -5,7 +5,7 @@ import "math"
 // The test is the intersection of two confidence sequences for the difference of two means. Let d
 // be the difference, v its variance, I = 1/v the information and S = d·I. If the arms do not
 // differ, S is asymptotically a Brownian motion in I (Waudby-Smith et al., 2021), and with t, the
-// share of the planned requests that were made, S/√I(1) is one in t.
+// observations of the measure as a share of the planned requests, S/√I(1) is one in t.
 //
 //   - Up to t = 1 the boundary is constant: |S|/√I(1) ≥ b. It has the shape of O'Brien and Fleming
 //     (1979). By the reflection principle it is ever crossed with probability ≤ 4·(1-Φ(b)).

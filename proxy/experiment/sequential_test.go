@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -22,6 +23,33 @@ func TestLookingOftenRaisesFewFalseAlarms(t *testing.T) {
 	f(1000, 4000, .5, 50)
 	f(100, 20_000, .5, 9)
 	f(200, 4000, .2, 16)
+}
+
+// Scores that come after the requests raise as few false alarms.
+func TestLateScoresRaiseFewFalseAlarms(t *testing.T) {
+	runs, planned := 1000, 1000
+	if testing.Short() {
+		runs = 100
+	}
+	alarms := 0
+	for run := range runs {
+		random, tr := rand.New(rand.NewPCG(uint64(run), 47)), newTrial(&Settings{Goal: Feedback, Requests: planned})
+		key := func(n int) unitKey { return unitKey{Key(n / 2), n/2%2 == 1} }
+		for n := range planned {
+			tr.add(key(n), &outcomes{})
+		}
+		for n := range planned {
+			tr.change(tr.unit(key(n)), Feedback, 1, float64(2*random.IntN(2)-1))
+			tr.look()
+		}
+		if tr.standing[Feedback].Found != nil {
+			alarms++
+		}
+	}
+	t.Logf("%d alarms in %d runs", alarms, runs)
+	if most := .05*float64(runs) + 2*math.Sqrt(.05*float64(runs)); float64(alarms) > most {
+		t.Errorf("%d alarms in %d runs, want at most %.0f", alarms, runs, most)
+	}
 }
 
 // A difference of 5 points is found with the planned requests in at least 80 % of the experiments,

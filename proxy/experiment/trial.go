@@ -16,7 +16,7 @@ type Found struct {
 // A standing is what is known of a measure.
 type standing struct {
 	Sums  [2]Sums   `json:"sums"`            // of A and B
-	Plan  *Interval `json:"plan,omitempty"`  // at the last look before the planned requests were made
+	Plan  *Interval `json:"plan,omitempty"`  // at the last look before it had so many observations as requests are planned
 	Found *Found    `json:"found,omitempty"` // first
 }
 
@@ -103,14 +103,18 @@ func (t *trial) change(u *unit, m Measure, n, y float64) {
 // made returns the number of requests.
 func (t *trial) made() int { return t.requests[0] + t.requests[1] }
 
-// progress returns the share of the planned requests that were made.
-func (t *trial) progress() float64 { return float64(t.made()) / float64(t.planned) }
+// progress returns the observations of a measure as a share of the planned requests. It grows as the
+// information does, also with scores that come after the requests.
+func (t *trial) progress(m Measure) float64 {
+	s := &t.standing[m].Sums
+	return (s[0].N + s[1].N) / float64(t.planned)
+}
 
 // interval returns the interval of a measure.
 func (t *trial) interval(m Measure) (i Interval, ok bool) {
 	s := &t.standing[m]
-	i, ok = t.tests[m].interval(m, &s.Sums[0], &s.Sums[1], t.progress())
-	if ok && s.Plan != nil && t.progress() > 1 {
+	i, ok = t.tests[m].interval(m, &s.Sums[0], &s.Sums[1], t.progress(m))
+	if ok && s.Plan != nil && t.progress(m) > 1 {
 		i = i.intersect(*s.Plan)
 	}
 	return i, ok
@@ -124,7 +128,7 @@ func (t *trial) look() {
 		if !ok {
 			continue
 		}
-		if t.progress() <= 1 {
+		if t.progress(Measure(m)) <= 1 {
 			s.Plan = &i
 		}
 		if s.Found == nil && i.excludesZero() {
