@@ -14,6 +14,7 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/index"
 )
 
 // A syncing is the state of one Sync.
@@ -75,6 +76,7 @@ func (s *syncing) run(ctx context.Context) error {
 	if err := s.checkGone(); err != nil {
 		return err
 	}
+	s.forgetGone()
 	for _, skip := range skipped {
 		if skip.Kind == folder.SkipUnreadable {
 			s.keepBelow(skip.Path)
@@ -190,6 +192,23 @@ func (s *syncing) checkGone() error {
 		return &folder.GoneError{Knowledge: s.Base, Path: s.folder.Place(), Remote: s.folder.Remote != "", Gone: gone, Files: len(s.of)}
 	}
 	return nil
+}
+
+// forgetGone forgets files that are gone, so that they are read again if they come back as they were,
+// and those that may not have been written because one that is gone says the same.
+func (s *syncing) forgetGone() {
+	twins := map[string]bool{}
+	for file := range s.of {
+		if twin, _, ok := index.TwinName(file); ok && !s.names[file] {
+			twins[twin] = true
+		}
+	}
+	for name := range s.stamps {
+		if twin, _, ok := index.TwinName(name); !s.names[name] || ok && twins[twin] {
+			delete(s.stamps, name)
+			delete(s.skips, name)
+		}
+	}
 }
 
 // keepBelow keeps the documents of a file or folder that cannot be read.

@@ -120,6 +120,7 @@ func (w *Writer) run(ctx context.Context, do func(ctx context.Context) error) er
 	defer cancel(nil)
 	defer context.AfterFunc(w.held, func() { cancel(context.Cause(w.held)) })()
 	if err := do(ctx); err != nil {
+		clear(w.stamps) // some of what was read may not have been written
 		if cause := context.Cause(ctx); errors.Is(cause, ErrLeaseLost) {
 			err = cause
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,9 @@ func newFolder(t *testing.T, files map[string]string) folder.Folder {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -44,10 +48,18 @@ func newFolder(t *testing.T, files map[string]string) folder.Folder {
 
 func synced(t *testing.T, w *engine.Writer, f folder.Folder) engine.State {
 	t.Helper()
+	defer func() {
+		if err := w.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	return state(t, w, f)
+}
+
+// state returns the state after a Sync.
+func state(t *testing.T, w *engine.Writer, f folder.Folder) engine.State {
+	t.Helper()
 	if _, err := w.Sync(t.Context(), f, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	states, err := w.Server.States(t.Context(), []string{"docs"})
@@ -91,6 +103,47 @@ func TestWriterReadsAllAfterAnotherOneWrote(t *testing.T) {
 	}
 }
 
+// Files that were moved away and back, as they were, are written again.
+func TestFilesMovedAwayAndBack(t *testing.T) {
+	f := newFolder(t, map[string]string{"a.md": "# A\n\nalpha text\n", "sub/b.md": "# B\n\nbeta text\n"})
+	f.AcceptDeletions = true
+	w := newWriter(t, new(enginetest.Memory), nil)
+	before := state(t, w, f)
+	sub, elsewhere := filepath.Join(f.Path, "sub"), filepath.Join(t.TempDir(), "sub")
+	if err := os.Rename(sub, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if s := state(t, w, f); s.Documents != 1 {
+		t.Fatalf("state %+v without the folder", s)
+	}
+	if err := os.Rename(elsewhere, sub); err != nil {
+		t.Fatal(err)
+	}
+	if after := state(t, w, f); after.Generation != before.Generation {
+		t.Errorf("state %+v, before %+v", after, before)
+	}
+}
+
+// Files whose documents could not be written are read again.
+func TestWriterReadsAgainWhatWasNotWritten(t *testing.T) {
+	f := newFolder(t, map[string]string{"a.md": "# A\n\nalpha text\n"})
+	m := new(enginetest.Memory)
+	w, full := newWriter(t, m, nil), errors.New("disk full")
+	m.Before = func(method string) error {
+		if method == "Put" {
+			return full
+		}
+		return nil
+	}
+	if _, err := w.Sync(t.Context(), f, nil); !errors.Is(err, full) {
+		t.Fatalf("got %v, want %v", err, full)
+	}
+	m.Before = nil
+	if s := state(t, w, f); s.Documents != 1 {
+		t.Errorf("state %+v", s)
+	}
+}
+
 // A hung is a Server whose Put waits, as one behind a network that drops all packets, and whose
 // leases cannot be renewed.
 type hung struct{ engine.Server }
@@ -120,6 +173,30 @@ func TestWriterStopsWhenItsLeaseEnds(t *testing.T) {
 			t.Errorf("after %v: %v", took, err)
 		}
 	})
+}
+
+// A file that says the same as another one in another format is written when that one is gone.
+func TestFileIsWrittenWhenItsTwinIsGone(t *testing.T) {
+	text := strings.Repeat("alpha beta gamma delta words of a page. ", 20)
+	f := newFolder(t, map[string]string{"a.md": "# A\n\n" + text + "\n", "a.html": "<h1>A</h1><p>" + text + "</p>"})
+	f.AcceptDeletions = true
+	w := newWriter(t, new(enginetest.Memory), nil)
+	if s := state(t, w, f); s.Documents != 1 {
+		t.Fatalf("state %+v with both", s)
+	}
+	for _, name := range []string{"a.md", "a.html"} {
+		path, elsewhere := filepath.Join(f.Path, name), filepath.Join(t.TempDir(), name)
+		if err := os.Rename(path, elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		if s := state(t, w, f); s.Documents != 1 {
+			t.Errorf("state %+v without %s", s, name)
+		}
+		if err := os.Rename(elsewhere, path); err != nil {
+			t.Fatal(err)
+		}
+		state(t, w, f)
+	}
 }
 
 // Words of documents that do not pass the filter correct no word of a question.
