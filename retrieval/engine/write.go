@@ -82,10 +82,11 @@ func (w *Writer) Close(ctx context.Context) error {
 	}
 	w.drop()
 	err := w.lease.Release(ctx)
-	if w.lease = nil; errors.Is(err, ErrLeaseLost) {
-		return nil
+	if err != nil && !errors.Is(err, ErrLeaseLost) {
+		return err
 	}
-	return err
+	w.lease = nil
+	return nil
 }
 
 // Sync makes the base hold what is in a folder. What is written becomes visible all at once when it
@@ -149,12 +150,13 @@ func (w *Writer) Look(ctx context.Context, f folder.Folder, enter func(dir strin
 // hold acquires the lease, unless the Writer has it. It is renewed until Close, so that one process
 // stays the writer as long as it lives.
 func (w *Writer) hold(ctx context.Context) (err error) {
-	if w.lease != nil {
+	if w.lease != nil && w.held.Err() == nil {
 		if err = w.lease.Renew(ctx); !errors.Is(err, ErrLeaseLost) {
 			return err
 		}
-		w.drop()
-		w.lease = nil
+	}
+	if err = w.Close(ctx); err != nil { // a lease that has ended here may be valid in the engine
+		return err
 	}
 	lease, err := w.Server.Acquire(ctx, w.Base, w.Owner, leaseTime)
 	if err != nil {

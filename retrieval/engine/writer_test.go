@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,6 +143,38 @@ func TestWriterReadsAgainWhatWasNotWritten(t *testing.T) {
 	if s := state(t, w, f); s.Documents != 1 {
 		t.Errorf("state %+v", s)
 	}
+}
+
+// A Writer whose lease could not be renewed while it had nothing to do goes on when the engine answers.
+func TestIdleWriterGoesOnAfterAnOutage(t *testing.T) {
+	f := newFolder(t, map[string]string{"a.md": "# A\n\nalpha text\n"})
+	synctest.Test(t, func(t *testing.T) {
+		m := new(enginetest.Memory)
+		var down atomic.Bool
+		m.Before = func(string) error {
+			time.Sleep(time.Millisecond)
+			if down.Load() {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		w := newWriter(t, m, nil)
+		defer func() {
+			if err := w.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		before := state(t, w, f)
+		down.Store(true)
+		time.Sleep(2 * time.Minute)
+		if _, err := w.Sync(t.Context(), f, nil); err == nil {
+			t.Error("no error without an engine")
+		}
+		down.Store(false)
+		if after := state(t, w, f); after.Generation != before.Generation {
+			t.Errorf("state %+v, before %+v", after, before)
+		}
+	})
 }
 
 // A hung is a Server whose Put waits, as one behind a network that drops all packets, and whose
