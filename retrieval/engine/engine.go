@@ -109,6 +109,9 @@ func newEngine(o Options) *Engine {
 		Calls: o.Calls, OnHang: e.health.Called,
 		Probe: func(ctx context.Context) error {
 			_, err := o.Server.States(ctx, o.Bases)
+			if isAnswer(err) {
+				return nil
+			}
 			return err
 		},
 	})
@@ -142,16 +145,19 @@ func (e *Engine) Answered() bool { return e.health.Answered() }
 // A troubled Server reports what it cannot do, such as search by vector, for people.
 type troubled interface{ Trouble() []string }
 
-// Trouble returns what does not work at present, a line each; nil if all is well.
+// Trouble returns what does not work at present with all bases, a line each; nil if all is well.
 func (e *Engine) Trouble() []string {
 	lines := e.health.Lines()
 	if t, ok := e.options.Server.(troubled); ok {
 		for _, line := range t.Trouble() {
-			lines = append(lines, e.health.Subject+": "+line)
+			lines = append(lines, e.about(line))
 		}
 	}
 	return lines
 }
+
+// about returns a line about the Server.
+func (e *Engine) about(what string) string { return e.health.Subject + ": " + what }
 
 // A remarker reports what people may want to know although all works, such as rows that it skips.
 type remarker interface{ Remarks() []string }
@@ -207,7 +213,13 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 func (b *Base) FirstRead() <-chan struct{} { return b.engine.first }
 
 // Trouble returns what does not work at present, a line each; nil if all is well.
-func (b *Base) Trouble() []string { return b.engine.Trouble() }
+func (b *Base) Trouble() []string {
+	lines := b.engine.Trouble()
+	if why := b.State().Trouble; why != "" {
+		lines = append(lines, b.engine.about(why))
+	}
+	return lines
+}
 
 // Remarks returns what people may want to know although all works, a line each.
 func (b *Base) Remarks() []string { return b.engine.Remarks() }
@@ -215,8 +227,8 @@ func (b *Base) Remarks() []string { return b.engine.Remarks() }
 // Answered reports whether the Server has ever answered.
 func (b *Base) Answered() bool { return b.engine.Answered() }
 
-// Answers reports whether the Server answers at present, though it may have Trouble.
-func (b *Base) Answers() bool { return len(b.engine.health.Lines()) == 0 }
+// Answers reports whether the base can be searched at present, though the Server may have Trouble.
+func (b *Base) Answers() bool { return len(b.engine.health.Lines()) == 0 && b.State().Trouble == "" }
 
 // Skips reports whether searches are skipped because the Server does not answer.
 func (b *Base) Skips() bool { return b.engine.Skips() }

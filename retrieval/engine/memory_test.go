@@ -3,9 +3,12 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/engine"
@@ -66,6 +69,79 @@ func TestUnsupportedFiltersFailAlone(t *testing.T) {
 	if _, err := e.Retrieve(t.Context(), q); err != nil {
 		t.Error(err)
 	}
+}
+
+// A partServer cannot read the base bad.
+type partServer struct {
+	enginetest.Memory
+	searched atomic.Int32
+}
+
+func (s *partServer) States(ctx context.Context, bases []string) ([]engine.State, error) {
+	states, err := s.Memory.States(ctx, bases)
+	for i := range states {
+		if states[i].Base == "bad" {
+			states[i].Trouble = "table bad does not exist"
+		}
+	}
+	return states, err
+}
+
+func (s *partServer) Search(ctx context.Context, q *engine.Search) (*engine.Found, error) {
+	s.searched.Add(1)
+	return s.Memory.Search(ctx, q)
+}
+
+// A base in trouble fails alone: the Server is not asked, and its other bases have no trouble.
+func TestBaseInTroubleFailsAlone(t *testing.T) {
+	var told []string
+	s := new(partServer)
+	e := engine.Open(engine.Options{
+		Server: s, Name: "test", Bases: []string{"good", "bad"}, Neutralise: func(_, text string) string { return text },
+		Changed: func(line string, _ bool) { told = append(told, line) },
+	})
+	<-e.Base("bad").FirstRead()
+	for range 10 {
+		_, err := e.Base("bad").Retrieve(t.Context(), retrieval.Query{Text: "leave", Settings: retrieval.DefaultSettings()})
+		if err == nil || !strings.Contains(err.Error(), "table bad does not exist") {
+			t.Errorf("got %v", err)
+		}
+	}
+	good, bad, answers := e.Base("good").Trouble(), e.Base("bad").Trouble(), e.Base("good").Answers() && !e.Base("bad").Answers()
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	want := []string{"knowledge engine test: table bad does not exist"}
+	if s.searched.Load() != 0 || len(good) != 0 || !slices.Equal(bad, want) || !answers || !slices.Equal(told, want) {
+		t.Errorf("%d searches, trouble %q and %q, answers %v, told %q", s.searched.Load(), good, bad, answers, told)
+	}
+}
+
+// A Server that refuses to read the bases works: searches are tried again.
+func TestProbeTakesAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answers atomic.Bool
+		m := &enginetest.Memory{Before: func(string) error {
+			if answers.Load() {
+				return engine.ErrDenied
+			}
+			return errors.New("no answer")
+		}}
+		e := engine.Open(engine.Options{Server: m, Name: "test", Bases: []string{"a"}, Neutralise: func(_, text string) string { return text }})
+		defer func() { _ = e.Close() }()
+		<-e.Base("a").FirstRead()
+		for range 10 {
+			_, _ = e.Base("a").Retrieve(t.Context(), retrieval.Query{Text: "leave", Settings: retrieval.DefaultSettings()})
+		}
+		if !e.Skips() {
+			t.Fatal("searches are not skipped while there is no answer")
+		}
+		answers.Store(true)
+		time.Sleep(10 * time.Second)
+		if e.Skips() {
+			t.Error("searches are skipped though the Server answers")
+		}
+	})
 }
 
 // The Server in memory passes the tests of all Servers, so that they test the Engine and the Writer.

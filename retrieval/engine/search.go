@@ -118,8 +118,13 @@ func (s *searching) failed(res retrieval.Result, err error) (retrieval.Result, e
 }
 
 // ask searches the Server, and prepares the candidates for Rank. A filter of a request that the Server
-// cannot evaluate is no failure of the Server, which others may go on asking.
+// cannot evaluate is no failure of the Server, which others may go on asking. Nor is a base in trouble.
 func (s *searching) ask(ctx context.Context) error {
+	for i := range s.bases {
+		if why := s.bases[i].Trouble; why != "" {
+			return errors.New(why)
+		}
+	}
 	for _, base := range s.ids {
 		if err := s.e.options.Server.Filterable(base, s.q.Filter); err != nil {
 			return err

@@ -31,7 +31,8 @@ var (
 // deadline.
 type Server interface {
 	// States returns the states of bases, in their order, in one round trip. A base that does not
-	// exist has the zero State, apart from Base.
+	// exist has the zero State, apart from Base. The error is one of all bases: what is wrong with one of
+	// several, though the engine answers, is its Trouble.
 	States(ctx context.Context, bases []string) ([]State, error)
 	// Search finds candidates in some bases, ranked as one, in one round trip.
 	Search(ctx context.Context, s *Search) (*Found, error)
@@ -74,6 +75,7 @@ type State struct {
 	Space      string // of the vectors, see retrieval.Space.String; "" if there are none
 	Dimensions int    // of the vectors; 0 if there are none
 	Measures   string // identifies what Measures returns; "" if nothing is stored
+	Trouble    string // why the base cannot be searched, for people; then all else but Base is zero
 }
 
 // A Search asks for candidates.

@@ -153,11 +153,23 @@ func (e *Engine) look(ctx context.Context) error {
 	}
 	e.adopt(states, before)
 	for _, s := range states {
-		if e.options.Looked != nil {
+		e.tell(before.of(s.Base).Trouble, s.Trouble)
+		if e.options.Looked != nil && s.Trouble == "" {
 			e.options.Looked(s)
 		}
 	}
 	return nil
+}
+
+// tell reports a change of the trouble of a base.
+func (e *Engine) tell(before, now string) {
+	switch {
+	case e.options.Changed == nil || now == before:
+	case now != "":
+		e.options.Changed(e.about(now), true)
+	default:
+		e.options.Changed(e.about(before), false)
+	}
 }
 
 // loadSoon reads the measures of a base in the background: at once if there are none yet.

@@ -3,12 +3,15 @@ package opensearch_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"sidenote/retrieval/engine"
 	"sidenote/retrieval/opensearch"
@@ -48,6 +51,41 @@ func TestCredentialIsSentAndNeverShown(t *testing.T) {
 			want := map[int]error{http.StatusUnauthorized: engine.ErrLogin, http.StatusForbidden: engine.ErrDenied}[status]
 			if !errors.Is(err, want) || strings.Contains(err.Error(), secret) {
 				t.Errorf("%d: %v, want %v", status, err, want)
+			}
+		}
+	}
+}
+
+// What is wrong with one base is no trouble of the others on the same server.
+func TestBasesInTroubleAlone(t *testing.T) {
+	var schema atomic.Int32
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/_mget":
+			_, _ = fmt.Fprintf(w, `{"docs":[{"_id":"own","found":true,"_source":{"schema":%d,"current":3,"generation":"aa"}}]}`, schema.Load())
+		case "/secret/_search":
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"error":{"type":"security_exception","reason":"no permissions for secret"}}`)
+		default:
+			_, _ = io.WriteString(w, `{"hits":{"total":{"value":1,"relation":"eq"},"hits":[]}}`)
+		}
+	}))
+	t.Cleanup(h.Close)
+	at, err := url.Parse(h.URL)
+	must(t, err)
+	s, err := opensearch.Open(opensearch.Options{
+		Connection: engine.Connection{URL: []*url.URL{at}, Timeout: time.Minute},
+		Mappings:   map[string]engine.Mapping{"a": {Table: "open", ID: "_id", Text: "body"}, "b": {Table: "secret", ID: "_id", Text: "body"}},
+	})
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	for version, want := range map[int32][3]string{1: {"", "security_exception", ""}, 9: {"", "security_exception", "schema of another version"}} {
+		schema.Store(version)
+		states, err := s.States(t.Context(), []string{"a", "b", "own"})
+		must(t, err)
+		for i, state := range states {
+			if why := state.Trouble; (why == "") != (want[i] == "") || !strings.Contains(why, want[i]) || (state.Generation == "") != (why != "") {
+				t.Errorf("state %+v, want trouble %q", state, want[i])
 			}
 		}
 	}

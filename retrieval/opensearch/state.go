@@ -3,6 +3,7 @@ package opensearch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -72,7 +73,8 @@ func parseState(base string, source []byte) (state, error) {
 	return st, nil
 }
 
-// States returns the states of bases.
+// States returns the states of bases. What is wrong with Sidenote's own is an error unless indexes of
+// others were asked for, too.
 func (s *Server) States(ctx context.Context, bases []string) ([]engine.State, error) {
 	states := make([]engine.State, len(bases))
 	var own []string
@@ -80,10 +82,14 @@ func (s *Server) States(ctx context.Context, bases []string) ([]engine.State, er
 		states[i].Base = base
 		if m, mapped := s.mappings[base]; mapped {
 			st, err := s.view(ctx, base, m)
-			if err != nil {
+			switch {
+			case errors.Is(err, engine.ErrDenied) || errors.Is(err, engine.ErrRefused):
+				states[i].Trouble = err.Error()
+			case err != nil:
 				return nil, err
+			default:
+				states[i] = st
 			}
-			states[i] = st
 			continue
 		}
 		own = append(own, base)
@@ -92,11 +98,14 @@ func (s *Server) States(ctx context.Context, bases []string) ([]engine.State, er
 		return states, nil
 	}
 	read, err := s.read(ctx, own)
-	if err != nil {
+	apart := len(own) < len(bases) && (errors.Is(err, engine.ErrSchema) || errors.Is(err, engine.ErrDenied))
+	if err != nil && !apart {
 		return nil, err
 	}
 	for i, base := range bases {
-		if st, ok := read[base]; ok {
+		if _, mapped := s.mappings[base]; apart && !mapped {
+			states[i].Trouble = err.Error()
+		} else if st, ok := read[base]; ok {
 			states[i] = st.public(base)
 		}
 	}

@@ -343,6 +343,7 @@ const (
 	codeWrongPassword = "28P01"
 
 	classData  = "22" // a value that cannot be
+	classNames = "42" // what does not exist, or is of another type
 	classLimit = "54" // too many columns, too long a statement
 )
 

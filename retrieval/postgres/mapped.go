@@ -37,6 +37,13 @@ func (s *Server) readTable(ctx context.Context, m *mapped, tenant string, q stat
 	return err
 }
 
+// isOfTable reports whether an error is about one mapped table: the server answers.
+func isOfTable(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, new(mismatch)) || errors.Is(err, engine.ErrNoBase) || isDenied(err) || errors.Is(err, engine.ErrRefused) ||
+		errors.As(err, &pg) && strings.HasPrefix(pg.Code, classNames)
+}
+
 // A tableCount is what was last counted of a mapped table.
 type tableCount struct {
 	when         string // the period and the changes when it was counted

@@ -169,8 +169,18 @@ func (s *Server) look(ctx context.Context, m *mapped) (*shape, error) {
 	return found, err
 }
 
-// check compares a table with its Mapping.
+// A mismatch says how a table differs from its Mapping.
+type mismatch struct{ error }
+
+// check compares a table with its Mapping. The error is a mismatch.
 func (m *mapped) check(found *shape, vectors extension) error {
+	if err := cmp.Or(m.checkColumns(found), m.checkVector(found, vectors), m.checkIndexes(found, vectors)); err != nil {
+		return mismatch{err}
+	}
+	return nil
+}
+
+func (m *mapped) checkColumns(found *shape) error {
 	for _, c := range m.columns() {
 		if _, ok := found.types[c.name]; !ok {
 			return fmt.Errorf("postgres: base %q: %s: table %s has no column %q", m.base, c.field, found.table, c.name)
@@ -182,10 +192,7 @@ func (m *mapped) check(found *shape, vectors extension) error {
 	if kind := found.types[m.Attributes]; m.Attributes != "" && kind != "jsonb" && kind != "json" {
 		return fmt.Errorf("postgres: base %q: attributes: column %q has type %s, want jsonb or json", m.base, m.Attributes, kind)
 	}
-	if err := m.checkVector(found, vectors); err != nil {
-		return err
-	}
-	return m.checkIndexes(found, vectors)
+	return nil
 }
 
 func (m *mapped) checkVector(found *shape, vectors extension) error {

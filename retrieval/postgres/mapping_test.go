@@ -301,16 +301,54 @@ func TestTableChanges(t *testing.T) {
 		t.Errorf("state %+v, then %+v", before, after)
 	}
 	enginetest.Exec(t, address, `alter table wiki.articles drop column changed`)
-	_, first := s.States(t.Context(), []string{"wiki"})
-	_, second := s.States(t.Context(), []string{"wiki"})
-	if first == nil || second == nil || !strings.Contains(second.Error(), `generation: table wiki.articles has no column "changed"`) {
-		t.Errorf("got %v, then %v", first, second)
+	first, second := mustState(t, s, "wiki").Trouble, mustState(t, s, "wiki").Trouble
+	if first == "" || !strings.Contains(second, `generation: table wiki.articles has no column "changed"`) {
+		t.Errorf("got %s, then %s", first, second)
 	}
 	enginetest.Exec(t, address, `drop table wiki.articles`)
-	_, first = s.States(t.Context(), []string{"wiki"})
-	if !errors.Is(first, engine.ErrNoBase) {
-		t.Errorf("without the table: %v", first)
+	if why := mustState(t, s, "wiki").Trouble; !strings.Contains(why, "does not exist") {
+		t.Errorf("without the table: %s", why)
 	}
+}
+
+// What is wrong with one base is no trouble of the others in the same database.
+func TestBasesInTroubleAlone(t *testing.T) {
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, articles+"create table wiki.notes (id text, body text); insert into wiki.notes values ('a', 'A note')")
+	user := role(t, address, "wiki")
+	o := func(o *postgres.Options) {
+		notes := engine.Mapping{Table: "wiki.notes", ID: "id", Text: "body", Language: "english"}
+		o.Mappings = map[string]engine.Mapping{"wiki": mapping(), "notes": notes}
+	}
+	administrator := open(t, address, o)
+	if err := administrator.Init(t.Context(), "own"); err != nil {
+		t.Fatal(err)
+	}
+	l := acquire(t, administrator, "own")
+	write(t, l, "01", "", []engine.Document{document("a", nil, "some text")})
+	enginetest.Exec(t, address, "grant usage on schema sidenote to "+user+"; grant select on all tables in schema sidenote to "+user)
+	expect := func(wiki, notes, own string) {
+		t.Helper()
+		bases := []string{"wiki", "notes", "own"}
+		states, err := open(t, as(t, address, user), o).States(t.Context(), bases)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{wiki, notes, own} {
+			why := states[i].Trouble
+			if (why == "") != (want == "") || !strings.Contains(why, want) || (states[i].Generation == "") != (why != "") || states[i].Base != bases[i] {
+				t.Errorf("state %+v, want trouble %q", states[i], want)
+			}
+		}
+	}
+	expect("", "", "")
+	enginetest.Exec(t, address, "update pg_class set reltuples = 1e8 where oid = 'wiki.articles'::regclass")
+	expect("has about 100000000 rows and no index", "", "")
+	enginetest.Exec(t, address, "revoke select on wiki.notes from "+user)
+	enginetest.Exec(t, address, "drop table wiki.articles")
+	expect("does not exist", "permission denied", "")
+	enginetest.Exec(t, address, "update sidenote.version set readable_by = 9; grant select on wiki.notes to "+user)
+	expect("does not exist", "", engine.ErrSchema.Error())
 }
 
 // Ids with quotes and line breaks come back as they are, and nothing in them is run.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -86,7 +87,8 @@ func schemaError(found int) error {
 	return fmt.Errorf("postgres: the schema has version %d, this Sidenote knows %d: %w", found, version, engine.ErrSchema)
 }
 
-// States returns the states of bases.
+// States returns the states of bases. What is wrong with Sidenote's schema is an error unless tables of
+// others were asked for, too.
 func (s *Server) States(ctx context.Context, bases []string) ([]engine.State, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -100,15 +102,25 @@ func (s *Server) States(ctx context.Context, bases []string) ([]engine.State, er
 			continue
 		}
 		state, err := s.tableState(ctx, base)
-		if err != nil {
+		switch {
+		case isOfTable(err):
+			states[i].Trouble = err.Error()
+		case err != nil:
 			return nil, err
+		default:
+			states[i] = state
 		}
-		states[i] = state
 	}
 	if len(own) == 0 {
 		return states, nil
 	}
 	found, err := s.ownStates(ctx, own)
+	if len(own) < len(bases) && (errors.Is(err, engine.ErrSchema) || isDenied(err)) {
+		for _, place := range places {
+			states[place].Trouble = err.Error()
+		}
+		return states, nil
+	}
 	if err != nil {
 		return nil, err
 	}
