@@ -11,7 +11,7 @@ import (
 // embed sets the vectors of chunks: those that the engine has already, and new ones. If the service
 // fails, the documents are written without them, and the next Sync tries again.
 func (s *syncing) embed(ctx context.Context, documents []Document) error {
-	if s.Passages == nil {
+	if s.Passages == nil || len(documents) == 0 {
 		return nil
 	}
 	space := s.Passages.Space()
@@ -76,8 +76,10 @@ func (s *syncing) makeVectors(ctx context.Context, passages map[string]string, s
 		}
 		for i, v := range made.Vectors {
 			if v == nil {
-				s.Embedding.Refused++
 				s.Embedding.Err = made.Why
+				if made.Retryable == nil || !made.Retryable[i] {
+					s.Embedding.Refused++
+				}
 				continue
 			}
 			u, err := unit(v)

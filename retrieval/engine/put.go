@@ -34,11 +34,15 @@ func (s *syncing) put(ctx context.Context) error {
 		}
 	}
 	s.batch = nil
-	if len(documents) == 0 {
-		return nil
-	}
 	if err := s.embed(ctx, documents); err != nil {
 		return err
+	}
+	all := len(documents)
+	documents = slices.DeleteFunc(documents, s.isStored)
+	s.account.Report.Written += len(documents)
+	s.account.Report.Unchanged += all - len(documents)
+	if len(documents) == 0 {
+		return nil
 	}
 	if err := s.lease.Put(ctx, documents, nil); err != nil {
 		return err
@@ -62,8 +66,24 @@ func (s *syncing) document(f *cutFile, cut *knowledge.Cut) (Document, bool, erro
 	if !known {
 		s.account.Report.Added++
 	}
-	s.account.Report.Written++
 	return d, true, nil
+}
+
+// isStored reports whether a document is in the base already with all vectors that it got, as when no
+// more of them can be made.
+func (s *syncing) isStored(d Document) bool {
+	was, known := s.known[d.ID]
+	return known && was.Sum == d.Sum && was.Source == d.Source && d.embedded() == was.Embedded && (was.Embedded == 0 || markOf(was) == s.mark)
+}
+
+// embedded returns the number of chunks that have a vector.
+func (d *Document) embedded() (n int) {
+	for i := range d.Chunks {
+		if d.Chunks[i].Vector != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // count counts the tokens of chunks.
@@ -82,13 +102,7 @@ func (s *syncing) count(chunks []chunk.Chunk) {
 func (s *syncing) note(documents []Document) {
 	for i := range documents {
 		d := &documents[i]
-		embedded := 0
-		for j := range d.Chunks {
-			if d.Chunks[j].Vector != nil {
-				embedded++
-			}
-		}
-		s.sums[d.ID], s.embedded[d.ID], s.chunks[d.ID] = d.Sum, embedded, len(d.Chunks)
+		s.sums[d.ID], s.embedded[d.ID], s.chunks[d.ID] = d.Sum, d.embedded(), len(d.Chunks)
 	}
 }
 

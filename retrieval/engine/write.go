@@ -65,7 +65,7 @@ type Writer struct {
 
 // An Embedding says how many chunks of a base have vectors.
 type Embedding struct {
-	Chunks, Had, Made, Refused int
+	Chunks, Had, Made, Refused int   // those that may work another time are not refused
 	Tokens                     int   // sent
 	Err                        error // why some have none; nil if all have one
 }

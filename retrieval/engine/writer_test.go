@@ -17,6 +17,7 @@ import (
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/services"
 )
 
 // newWriter returns a Writer of a base, and a Server for it.
@@ -88,6 +89,31 @@ func TestWriterWithoutModelKeepsVectors(t *testing.T) {
 	before := synced(t, newWriter(t, s, v), f)
 	if after := synced(t, newWriter(t, s, nil), f); after != before {
 		t.Errorf("state %+v, before %+v", after, before)
+	}
+}
+
+// An away makes no vectors.
+type away struct{ enginetest.Vectors }
+
+var errAway = errors.New("no answer")
+
+func (*away) Passages(context.Context, []string) (services.Passages, error) {
+	return services.Passages{}, errAway
+}
+
+// While no vectors can be made, documents are written once, and their vectors as soon as they can.
+func TestDocumentsWithoutVectorsAreWrittenOnce(t *testing.T) {
+	s, f := new(enginetest.Memory), newFolder(t, map[string]string{"a.md": "# A\n\nalpha text\n", "b.md": "# B\n\nbeta text\n"})
+	w := newWriter(t, s, &away{enginetest.Vectors{Dimensions: 8}})
+	for run, written := range []int{2, 0, 0, 2, 0} {
+		report, err := w.Sync(t.Context(), f, nil)
+		_, down := w.Passages.(*away)
+		if err != nil || report.Written != written || report.Unchanged != 2-written || errors.Is(w.Embedding.Err, errAway) != down {
+			t.Errorf("%d written, %d unchanged, %v, %v; want %d written", report.Written, report.Unchanged, err, w.Embedding.Err, written)
+		}
+		if run == 2 {
+			w.Passages = &enginetest.Vectors{Dimensions: 8}
+		}
 	}
 }
 

@@ -222,3 +222,49 @@ func (x *indexer) giveBack(ctx context.Context) {
 		x.monitor.Log(slog.LevelWarn, fmt.Sprintf("knowledge %s: the lease ends by itself: %v", x.folder.ID, err))
 	}
 }
+
+// noteVectors keeps which vectors the last run made in an engine, and logs why some are missing, once.
+// mu is held.
+func (x *indexer) noteVectors() {
+	w, ok := x.library.(*engine.Writer)
+	if !ok {
+		return
+	}
+	before, now := x.vectors.Err, w.Embedding.Err
+	x.vectors = w.Embedding
+	switch {
+	case now != nil && (before == nil || before.Error() != now.Error()):
+		x.monitor.Log(slog.LevelWarn, x.unembedded(x.folder.ID))
+	case now == nil && before != nil:
+		x.monitor.Log(slog.LevelInfo, fmt.Sprintf("knowledge %s: all chunks are embedded now", x.folder.ID))
+	}
+}
+
+// unembedded says how many chunks of a base in an engine are embedded and why not more.
+func (i *indexing) unembedded(id string) string {
+	v := &i.vectors
+	return problem(id, EmbeddingReport{Chunks: v.Chunks, AlreadyEmbedded: v.Had, NewVectors: v.Made}, v.Err)
+}
+
+// late returns why vectors are missing that may be made later; nil if the others were refused.
+func (i *indexing) late() error {
+	if v := &i.vectors; v.Chunks-v.Had-v.Made > v.Refused {
+		return v.Err
+	}
+	return nil
+}
+
+// retryIn returns when another run is due though nothing changed; 0 if none is. last is what it returned
+// before.
+func (i *indexing) retryIn(last time.Duration) time.Duration {
+	late, limit := i.late(), (*LimitError)(nil)
+	switch {
+	case i.err != nil:
+		return retryEvery
+	case late == nil:
+		return 0
+	case errors.As(late, &limit):
+		return max(retryEvery, time.Until(limit.Until))
+	}
+	return min(max(2*last, retryEvery), maxRetry)
+}

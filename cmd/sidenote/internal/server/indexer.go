@@ -43,9 +43,10 @@ type indexing struct {
 	runs     int // finished runs, except those that began while a requested run was due
 	running  bool
 	progress folder.Progress
-	whole    bool          // a run has succeeded
-	report   folder.Report // of the last run that succeeded
-	err      error         // of the last run
+	whole    bool             // a run has succeeded
+	report   folder.Report    // of the last run that succeeded
+	vectors  engine.Embedding // of the last run that succeeded, in an engine
+	err      error            // of the last run
 	began    time.Time
 	took     time.Duration
 }
@@ -103,6 +104,7 @@ func (x *indexer) readFolder(ctx context.Context, f folder.Folder, sync syncFunc
 	if err == nil {
 		x.whole, x.report = true, report
 		x.monitor.Indexed(x.folder.ID, report, first)
+		x.noteVectors()
 	}
 	return x.indexing
 }
@@ -257,11 +259,13 @@ func wake(changed chan<- struct{}) {
 
 // follow reads the folder after each change, and retries after a failure.
 func (x *indexer) follow(ctx context.Context, changed <-chan struct{}) {
+	pause := time.Duration(0)
 	for {
-		failed := x.status().err != nil
+		last := x.status()
+		failed := last.err != nil
 		var again <-chan time.Time
-		if failed {
-			again = time.After(retryEvery)
+		if pause = last.retryIn(pause); pause > 0 {
+			again = time.After(pause)
 		}
 		select {
 		case <-changed:

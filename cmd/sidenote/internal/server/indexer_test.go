@@ -2,18 +2,24 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/report"
+	"sidenote/retrieval/engine"
+	"sidenote/retrieval/engine/enginetest"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/remote"
+	"sidenote/retrieval/services"
 )
 
 // A fakeSource counts its fetches. While it hangs, they last until they are stopped.
@@ -52,6 +58,90 @@ func (r *fakeReader) Update(ctx context.Context, f folder.Folder, progress func(
 }
 
 func (*fakeReader) Look(context.Context, folder.Folder, func(string)) uint64 { return 0 }
+
+// A fakeVectors makes vectors, or says why it does not.
+type fakeVectors struct {
+	enginetest.Vectors
+	why atomic.Value // a fault
+}
+
+func (v *fakeVectors) Passages(ctx context.Context, passages []string) (services.Passages, error) {
+	if why, ok := v.why.Load().(fault); ok && why.error != nil {
+		return services.Passages{}, why
+	}
+	return v.Vectors.Passages(ctx, passages)
+}
+
+// A fault is an error, or none, in an atomic.Value.
+type fault struct{ error }
+
+func (f fault) Unwrap() error { return f.error }
+
+// Vectors of a base in an engine that could not be made are made later, though no file changes, and the
+// reason is shown meanwhile and logged once.
+func TestVectorsInAnEngineAreMadeLater(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.md"), []byte("# A\n\nalpha text\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		m, v := new(enginetest.Memory), &fakeVectors{Vectors: enginetest.Vectors{Dimensions: 8}}
+		if err := m.Init(t.Context(), "docs"); err != nil {
+			t.Fatal(err)
+		}
+		w := engine.NewWriter(engine.WriterOptions{Server: m, Base: "docs", Owner: "a test", Deps: enginetest.Deps(), Passages: v})
+		x := &indexer{
+			folder: folder.Folder{ID: "docs", Path: dir}, library: w,
+			monitor: Monitor{Metrics: report.NewMetrics(report.MetricNames{}), Log: func(_ slog.Level, line string) { lines = append(lines, line) }},
+		}
+		v.why.Store(fault{errors.New("no answer")})
+		x.read(t.Context(), w.Sync)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); x.follow(ctx, nil) }()
+		embedded := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			states, err := m.States(t.Context(), []string{"docs"})
+			last := x.status()
+			if err != nil || states[0].Embedded != want || (last.late() == nil) != (want == 1) {
+				t.Errorf("state %+v, %v, late: %v", states, err, last.late())
+			}
+		}
+		time.Sleep(time.Minute)
+		embedded(0)
+		if runs := x.status().runs; runs < 3 || runs > 5 {
+			t.Errorf("%d runs in a minute", runs)
+		}
+		tomorrow := time.Now().Add(24 * time.Hour)
+		v.why.Store(fault{&LimitError{PerDay: 1, Until: tomorrow}})
+		time.Sleep(20 * time.Minute)
+		runs := x.status().runs
+		v.why.Store(fault{})
+		time.Sleep(23 * time.Hour)
+		embedded(0)
+		if x.status().runs != runs {
+			t.Error("read again before the tokens of the next day")
+		}
+		time.Sleep(time.Hour)
+		embedded(1)
+		stop()
+		<-ended
+		if err := w.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		want := []string{
+			"knowledge docs: 0 of 1 chunk embedded, the others are found by words alone: no answer",
+			"knowledge docs: 0 of 1 chunk embedded, the others are found by words alone: embeddings.tokens_per_day",
+			"knowledge docs: all chunks are embedded now",
+		}
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, "new or changed") })
+		if !slices.EqualFunc(lines, want, strings.HasPrefix) {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}
 
 func requestedIndexer(t *testing.T, source remote.Source, reader syncer) *indexer {
 	monitor := Monitor{Metrics: report.NewMetrics(report.MetricNames{}), Log: func(slog.Level, string) {}}

@@ -174,8 +174,12 @@ func (m *manager) elsewhere(b explain.Base) explain.Base {
 	b.Status, b.Reason = troubled(m.stores[b.ID], b.Status)
 	if x := m.writers[b.ID]; x != nil {
 		b.Path, b.Rules = SplitOrigin(m.cfg.Folder(config.Name(b.ID)).Origin())
-		x.status().describe(&b)
+		last := x.status()
+		last.describe(&b)
 		x.describeSource(&b)
+		if b.Reason == "" && last.late() != nil {
+			b.Reason = last.unembedded(b.ID)
+		}
 	}
 	return b
 }

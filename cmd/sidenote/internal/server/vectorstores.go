@@ -136,6 +136,9 @@ func (b *Bases) storeProblems(id string) []string {
 			lines = append(lines, ofBase(id, why))
 		}
 		lines = append(lines, fetch...)
+		if last := x.status(); last.late() != nil {
+			lines = append(lines, last.unembedded(id))
+		}
 	}
 	if len(lines) > 0 || b.stores[id].Ref().Generation != "" {
 		return lines
