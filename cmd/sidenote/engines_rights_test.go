@@ -161,3 +161,37 @@ func TestSkippedRowsLeaveAnEngineReady(t *testing.T) {
 		t.Errorf("the state: %s", told)
 	}
 }
+
+// A process is not ready before a table of others was there once; without it later, requests say that
+// its search fails.
+func TestMissingTableIsNotReady(t *testing.T) {
+	t.Parallel()
+	address := enginetest.Database(t)
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := u.User.Username()
+	u.User = nil
+	p := serve(t, "--ready", "knowledge", "--config", written(t, "table.yaml", fmt.Sprintf("upstream: %s/v1\nknowledge: {wiki: {engine: postgres, url: %q, user: %s, table: public.pages, columns: {id: id, text: body, language: english}}}\npolicies: {default: {retrieval: {deadline: 30s}}}\n",
+		newRecorder(t).URL, u, user)))
+	missing := func() bool {
+		_, reasons := p.readiness(t)
+		return strings.Contains(strings.Join(reasons, "\n"), "public.pages")
+	}
+	eventually(t, unless("the missing table is named", missing))
+	if status, reasons := p.readiness(t); status != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: %d %q", status, reasons)
+	}
+	enginetest.Exec(t, address, `create table pages (id int, body text); insert into pages values (1, 'Parental leave takes 16 weeks')`)
+	eventually(t, unless("it is ready", func() bool { status, _ := p.readiness(t); return status == http.StatusOK }))
+	eventually(t, unless("its rows are sources", func() bool { return strings.HasPrefix(p.chats(t), "injected; sources=1") }))
+	enginetest.Exec(t, address, `drop table pages`)
+	eventually(t, unless("the missing table is named again", missing))
+	if status := p.chats(t); !strings.Contains(status, "reason=retrieval-error") {
+		t.Errorf("status %s", status)
+	}
+	if status, reasons := p.readiness(t); status != http.StatusOK {
+		t.Errorf("/readyz: %d %q", status, reasons)
+	}
+}

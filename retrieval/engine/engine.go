@@ -224,8 +224,8 @@ func (b *Base) Trouble() []string {
 // Remarks returns what people may want to know although all works, a line each.
 func (b *Base) Remarks() []string { return b.engine.Remarks() }
 
-// Answered reports whether the Server has ever answered.
-func (b *Base) Answered() bool { return b.engine.Answered() }
+// Answered reports whether the Server has ever answered, and has no Trouble with the base.
+func (b *Base) Answered() bool { return b.engine.Answered() && b.State().Trouble == "" }
 
 // Answers reports whether the base can be searched at present, though the Server may have Trouble.
 func (b *Base) Answers() bool { return len(b.engine.health.Lines()) == 0 && b.State().Trouble == "" }

@@ -107,7 +107,7 @@ func TestBaseInTroubleFailsAlone(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	good, bad, answers := e.Base("good").Trouble(), e.Base("bad").Trouble(), e.Base("good").Answers() && !e.Base("bad").Answers()
+	good, bad, answers := e.Base("good").Trouble(), e.Base("bad").Trouble(), e.Base("good").Answers() && e.Base("good").Answered() && !e.Base("bad").Answers() && !e.Base("bad").Answered()
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}

@@ -184,7 +184,7 @@ func (s *syncing) whole(k Known) bool {
 func (s *syncing) checkGone() error {
 	gone := 0
 	for name := range s.of {
-		if _, err := fs.Stat(s.source.FS, name); errors.Is(err, fs.ErrNotExist) {
+		if s.isGone(name) {
 			gone++
 		}
 	}
@@ -194,12 +194,17 @@ func (s *syncing) checkGone() error {
 	return nil
 }
 
+func (s *syncing) isGone(name string) bool {
+	_, err := fs.Stat(s.source.FS, name)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // forgetGone forgets files that are gone, so that they are read again if they come back as they were,
 // and those that may not have been written because one that is gone says the same.
 func (s *syncing) forgetGone() {
 	twins := map[string]bool{}
 	for file := range s.of {
-		if twin, _, ok := index.TwinName(file); ok && !s.names[file] {
+		if twin, _, ok := index.TwinName(file); ok && !s.names[file] && s.isGone(file) {
 			twins[twin] = true
 		}
 	}

@@ -43,12 +43,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if or .Values.tenants.files .Values.tenants.configMaps }}true{{ end }}
 {{- end }}
 
-{{/* What is wrong with the values beyond what their schema knows. */}}
 {{/* "true" if port 9464 has TLS. */}}
 {{- define "sidenote.telemetryTLS" -}}
 {{- if or .Values.probes.tls (dig "telemetry" "tls" "" .Values.config) }}true{{ end }}
 {{- end }}
 
+{{/* What is wrong with the values beyond what their schema knows. */}}
 {{- define "sidenote.refuse" -}}
 {{- if dig "telemetry" "tls" "client_ca" "" .Values.config }}{{ fail "config.telemetry.tls.client_ca: the kubelet, which asks whether a pod is ready, has no certificate" }}{{ end }}
 {{- if not (or .Values.config .Values.existingConfigMap) }}{{ fail "config: is missing; at least {upstream: https://api.openai.com/v1}" }}{{ end }}

@@ -168,9 +168,12 @@ func (b *Bases) wasOpen(id string) bool {
 	return open
 }
 
-// unready returns why a base has no index: ReasonState if the state folder cannot be used, else
-// ReasonIndexing.
+// unready returns why a base has no index: ReasonState if the state folder cannot be used, ReasonError
+// if its engine refuses it, else ReasonIndexing.
 func (b *Bases) unready(id string) retrieval.Reason {
+	if e := b.InEngine(id); e != nil && e.State().Trouble != "" {
+		return retrieval.ReasonError
+	}
 	if b.state.library == nil || b.made.Load().embedded[id] == nil {
 		return retrieval.ReasonIndexing
 	}

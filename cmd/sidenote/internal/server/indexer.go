@@ -152,8 +152,8 @@ func (x *indexer) runRequested(ctx context.Context) (done indexing, whole bool) 
 	defer x.requested.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f, ok := x.begin(cancel)
-	if !ok || ctx.Err() != nil {
+	f, ok := x.begin(ctx, cancel)
+	if !ok {
 		return done, false
 	}
 	sync := x.library.Sync
@@ -174,8 +174,8 @@ func (x *indexer) runRequested(ctx context.Context) (done indexing, whole bool) 
 }
 
 // begin begins the requested run once the folder is not being read, and returns the folder. Later
-// requests lead to another run. ok is false if none begins any more.
-func (x *indexer) begin(cancel func()) (f folder.Folder, ok bool) {
+// requests lead to another run. If none begins any more ok is false, and the run counts as stopped.
+func (x *indexer) begin(ctx context.Context, cancel func()) (f folder.Folder, ok bool) {
 	x.reading.Lock()
 	defer x.reading.Unlock()
 	x.mu.Lock()
@@ -183,10 +183,13 @@ func (x *indexer) begin(cancel func()) (f folder.Folder, ok bool) {
 	f = x.folder
 	f.AcceptDeletions = f.AcceptDeletions || x.accept
 	x.queued, x.accept = false, false
-	if !x.stopped {
-		x.counting, x.cancel = true, cancel
+	if x.stopped || ctx.Err() != nil {
+		x.runs++
+		x.err = context.Canceled
+		return f, false
 	}
-	return f, !x.stopped
+	x.counting, x.cancel = true, cancel
+	return f, true
 }
 
 // endRequests makes requested runs end with ctx, so that nothing that stops waits for one. It returns

@@ -164,10 +164,13 @@ func TestRequestedRunsEndWithTheProcess(t *testing.T) {
 		x.ask(false)
 		stop()
 		x.tasks.running.Wait()
-		x.ask(false)
+		last := x.ask(false)
 		x.tasks.running.Wait()
 		if source.fetches.Load() != 1 || undo() {
 			t.Errorf("%d fetches", source.fetches.Load())
+		}
+		if s := x.status(); s.runs != last || last != 3 || !strings.Contains(s.wire().Error, "stopped") || s.problem() != "" {
+			t.Errorf("%d runs of %d, %q, %q", s.runs, last, s.wire().Error, s.problem())
 		}
 	})
 }

@@ -209,7 +209,9 @@ func (i indexing) wire() *explain.Ingest {
 		BeganAt: admin.Unix(i.began), TookMS: terminal.Milliseconds(took),
 	}
 	if !i.running {
-		out.Error = i.problem()
+		if out.Error = i.problem(); errors.Is(i.err, context.Canceled) {
+			out.Error = "the run was stopped before it was complete"
+		}
 	}
 	if i.whole {
 		out.Report = WireReport(i.report)
