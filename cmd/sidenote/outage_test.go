@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,12 +14,9 @@ func TestUpstreamOutage(t *testing.T) {
 	t.Parallel()
 	up := newRecorder(t)
 	refused := func() string {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		return "http://" + ln.Addr().String()
+		address, err := freeAddress() // which nobody gets meanwhile
+		must(t, err)
+		return "http://" + address
 	}
 	first, gone := refused(), refused()
 	conf := written(t, "c.yaml", `
@@ -38,6 +34,7 @@ tenants:
   beta: {policy: other, keys: [{sha256: `+strings.Repeat("cd", 32)+`}]}
 `)
 	p := serve(t, "--config", conf, "--state", t.TempDir())
+	p.readyz(t, "upstream two: "+first+" cannot be reached since ")
 	said := p.readyz(t, "upstream gone: "+gone+" cannot be reached since ")
 	if !strings.Contains(said, `"status":"degraded"`) || !strings.Contains(said, "; requests fail until it can") ||
 		!strings.Contains(said, "upstream two: "+first+" cannot be reached since ") || !strings.Contains(said, "; "+up.URL+" is used") {
