@@ -138,18 +138,24 @@ func TestRightsOfAnEngineAreRevoked(t *testing.T) {
 	g.recovers(t, "permission denied")
 }
 
-// One row of a table of others that has no text leaves /readyz ready; the state of the base says it.
-func TestSkippedRowsLeaveAnEngineReady(t *testing.T) {
-	address := enginetest.Database(t)
-	enginetest.Exec(t, address, `create table pages (id int, body text); insert into pages values (1, 'Parental leave takes weeks'), (2, null), (3, 'Soup')`)
+// tableConfig returns a configuration with the table public.pages of a database as the base wiki.
+func tableConfig(t *testing.T, address string) string {
+	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	user := u.User.Username()
 	u.User = nil
-	p := serve(t, "--config", written(t, "table.yaml", fmt.Sprintf("upstream: %s/v1\nknowledge: {wiki: {engine: postgres, url: %q, user: %s, table: public.pages, columns: {id: id, text: body, language: english}}}\npolicies: {default: {retrieval: {deadline: 30s}}}\n",
-		newRecorder(t).URL, u, user)))
+	return written(t, "table.yaml", fmt.Sprintf("upstream: %s/v1\nknowledge: {wiki: {engine: postgres, url: %q, user: %s, table: public.pages, columns: {id: id, text: body, language: english}}}\npolicies: {default: {retrieval: {deadline: 30s}}}\n",
+		newRecorder(t).URL, u, user))
+}
+
+// One row of a table of others that has no text leaves /readyz ready; the state of the base says it.
+func TestSkippedRowsLeaveAnEngineReady(t *testing.T) {
+	address := enginetest.Database(t)
+	enginetest.Exec(t, address, `create table pages (id int, body text); insert into pages values (1, 'Parental leave takes weeks'), (2, null), (3, 'Soup')`)
+	p := serve(t, "--config", tableConfig(t, address))
 	eventually(t, unless("the table is searched", func() bool {
 		return strings.HasPrefix(foundAt(t, p.admin, "", map[string]any{"query": "parental leave"})[0], "wiki/1#0")
 	}))
@@ -167,14 +173,7 @@ func TestSkippedRowsLeaveAnEngineReady(t *testing.T) {
 func TestMissingTableIsNotReady(t *testing.T) {
 	t.Parallel()
 	address := enginetest.Database(t)
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	user := u.User.Username()
-	u.User = nil
-	p := serve(t, "--ready", "knowledge", "--config", written(t, "table.yaml", fmt.Sprintf("upstream: %s/v1\nknowledge: {wiki: {engine: postgres, url: %q, user: %s, table: public.pages, columns: {id: id, text: body, language: english}}}\npolicies: {default: {retrieval: {deadline: 30s}}}\n",
-		newRecorder(t).URL, u, user)))
+	p := serve(t, "--ready", "knowledge", "--config", tableConfig(t, address))
 	missing := func() bool {
 		_, reasons := p.readiness(t)
 		return strings.Contains(strings.Join(reasons, "\n"), "public.pages")

@@ -80,7 +80,7 @@ type SourceFailure struct {
 
 // An Ingest is the progress of reading a folder, and the result of the last run.
 type Ingest struct {
-	Runs    int           `json:"runs"` // completed runs; while a requested one is due, only that
+	Runs    int           `json:"runs"` // completed runs, without those that began while a requested one was due
 	Running bool          `json:"running"`
 	Done    int           `json:"done"`  // files read so far
 	Files   int           `json:"files"` // files to read in all

@@ -225,8 +225,10 @@ func (o vectorOpener) of(ctx context.Context, l index.Live) (*index.Vectors, err
 		if err == nil {
 			return v, nil
 		}
-		gone := errors.Is(err, fs.ErrNotExist) && !b.state.writes() && b.state.moved(ctx, o.view) // the next look finds others
-		if !gone && !errors.Is(err, dense.ErrVersion) {                                           // after a change of the model this is every file
+		// After a change of the model every file has another version; after a merge a follower finds the
+		// new files by its next look.
+		merged := errors.Is(err, fs.ErrNotExist) && !b.state.writes() && b.state.moved(ctx, o.view)
+		if !merged && !errors.Is(err, dense.ErrVersion) {
 			b.report(file.Name, err)
 		}
 	}
